@@ -1,0 +1,189 @@
+"""Compiling the engine with Numba, once a machine, and noticing every edit.
+
+Numba's disk cache looks only at the file of a function, not at the files of the functions that it calls. The cache
+folder is therefore named by a hash of all the engine's sources, of Numba's version and of the CPU. Small rules
+(`jit`) are compiled into the few functions that Python calls (`entry`); only those are cached, so a later process
+loads a handful of files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding
+import numba
+import platformdirs
+from filelock import FileLock, Timeout
+from numba import njit
+
+CACHE_VARIABLE = "SC2_ENVS_CACHE_DIR"
+LOCK_TIMEOUT = 600.0  # seconds that a process waits for another one to compile
+KEEP_UNUSED = 30 * 24 * 3600.0  # seconds after which the cache of an older engine is removed
+
+_SOURCES = Path(__file__).parent
+
+jit = njit(nogil=True, error_model="numpy")
+"""For rules: compiled into whatever calls them."""
+
+_entries: list[tuple[Any, list[Any]]] = []
+
+
+def source_hash() -> str:
+    """Hash of what the compiled code depends on: the engine's sources, Python, Numba, LLVM and the CPU."""
+    digest = hashlib.sha256()
+    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.parent.glob("*.py"), *_SOURCES.parent.glob("data/*.csv")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in (
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        llvmlite.binding.get_host_cpu_name(),
+        llvmlite.binding.get_host_cpu_features().flatten(),
+    ):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _usable(folder: Path) -> bool:
+    """Whether this process can write there and nobody else owns it (compiled code is loaded from it)."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        return not hasattr(os, "getuid") or folder.stat().st_uid in (os.getuid(), 0)
+    except OSError:
+        return False
+
+
+def _choose_cache_folder() -> Path | None:
+    name = source_hash()
+    asked = os.environ.get(CACHE_VARIABLE)
+    candidates = [Path(asked)] if asked else []
+    candidates.append(Path(platformdirs.user_cache_dir("sc2_envs")))
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    candidates.append(Path(tempfile.gettempdir()) / f"sc2_envs-{user}")
+    for base in candidates:
+        if _usable(base / name):
+            if asked and base != Path(asked):
+                warnings.warn(f"{CACHE_VARIABLE}={asked} cannot be written; using {base} instead", stacklevel=2)
+            return base / name
+    tried = ", ".join(str(base) for base in candidates)
+    warnings.warn(
+        f"no folder for the compiled engine can be written (tried {tried}): it is compiled anew in every process; "
+        f"set {CACHE_VARIABLE} to a folder of yours",
+        stacklevel=2,
+    )
+    return None
+
+
+CACHE_FOLDER = _choose_cache_folder()
+
+
+@contextlib.contextmanager
+def _numba_cache_folder(folder: Path) -> Iterator[None]:
+    """Numba reads its cache folder when a function is decorated; other users of Numba keep theirs."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def entry(*signatures: Any) -> Callable[[Callable[..., Any]], Any]:
+    """For functions that Python calls: compiled for exactly these signatures, cached on disk."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if CACHE_FOLDER is None:
+            dispatcher = njit(nogil=True, error_model="numpy")(function)
+        else:
+            with _numba_cache_folder(CACHE_FOLDER):
+                dispatcher = njit(nogil=True, error_model="numpy", cache=True)(function)
+        _entries.append((dispatcher, list(signatures)))
+        return dispatcher
+
+    return decorate
+
+
+def _compile_entries() -> None:
+    for dispatcher, signatures in _entries:
+        for signature in signatures:
+            dispatcher.compile(signature)
+        dispatcher.disable_compile()  # a call with other types is an error, not another compilation
+
+
+_ready = False
+
+
+def compile_engine(quiet: bool = False) -> None:
+    """Make the compiled engine ready in this process; compile it first where the cache does not hold it.
+
+    Processes that start together on an empty cache wait for the first one to compile. A parent that starts workers
+    calls this before it does, so that they only load.
+
+    Raises:
+        TimeoutError: another process has held the cache's lock for too long.
+    """
+    global _ready
+    if _ready:
+        return
+    if CACHE_FOLDER is None:
+        _announce("compiling the engine (in memory, there is no cache folder) ...", quiet)
+        _compile_entries()
+        _ready = True
+        return
+    done = CACHE_FOLDER / "complete"
+    if done.exists():
+        _compile_entries()
+        _ready = True
+        return
+    lock = FileLock(str(CACHE_FOLDER / "lock"))
+    try:
+        lock.acquire(timeout=0.0)
+    except Timeout:
+        _announce(f"waiting for another process that compiles the engine into {CACHE_FOLDER} ...", quiet)
+        try:
+            lock.acquire(timeout=LOCK_TIMEOUT)
+        except Timeout:
+            raise TimeoutError(
+                f"another process has been compiling the engine for {LOCK_TIMEOUT:.0f} s: if none runs, "
+                f"delete {CACHE_FOLDER}"
+            ) from None
+    try:
+        start = time.monotonic()
+        if not done.exists():
+            _announce(f"compiling the engine, once for this version on this machine, into {CACHE_FOLDER} ...", quiet)
+            _compile_entries()
+            done.touch()
+            _announce(f"compiled in {time.monotonic() - start:.0f} s", quiet)
+            _remove_unused()
+        else:
+            _compile_entries()
+    finally:
+        lock.release()
+    _ready = True
+
+
+def _announce(text: str, quiet: bool) -> None:
+    if not quiet:
+        print(f"sc2_envs: {text}", file=sys.stderr, flush=True)
+
+
+def _remove_unused() -> None:
+    """Remove the caches of older engines that nobody has compiled for a month."""
+    assert CACHE_FOLDER is not None
+    for folder in CACHE_FOLDER.parent.iterdir():
+        done = folder / "complete"
+        if folder != CACHE_FOLDER and done.exists() and time.time() - done.stat().st_mtime > KEEP_UNUSED:
+            for file in folder.rglob("*"):
+                if file.is_file():
+                    file.unlink(missing_ok=True)
