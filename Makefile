@@ -55,7 +55,7 @@ types: $(STAMPS)/dev ## check the types of the package (mypy)
 	$(BIN)/mypy
 
 docs: $(STAMPS)/docs ## build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove all that these commands made, except runs/ and logs/
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
