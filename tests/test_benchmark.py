@@ -1,0 +1,500 @@
+"""The benchmarks: batches of real processes (interrupted, failing, continued), and what their records are made into."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARK = Path(__file__).resolve().parent.parent / "benchmark"
+sys.path.insert(0, str(BENCHMARK))
+
+pytest.importorskip("tyro", reason="the benchmarks take their flags by tyro (extra: train)")
+
+import common  # noqa: E402
+import report  # noqa: E402
+import run as batch  # noqa: E402
+
+# Behaves as the algorithms do towards a batch: a run folder, --resume auto, saving on SIGTERM. Its result depends on
+# its flags alone. While <runs-dir>/break exists it fails; --seconds makes it slow enough to be interrupted.
+FAKE_ALGORITHM = """
+import argparse, json, pathlib, signal, sys, time
+
+parser = argparse.ArgumentParser()
+for name in ("env-id", "runs-dir", "run-name", "resume"):
+    parser.add_argument("--" + name, required=True)
+parser.add_argument("--seed", type=int, required=True)
+parser.add_argument("--seconds", type=float, default=0.0)
+parser.add_argument("--gain", type=float, default=1.0)
+parser.add_argument("--deaf", action="store_true")
+args = parser.parse_args()
+folder = pathlib.Path(args.runs_dir) / args.run_name
+folder.mkdir(parents=True, exist_ok=True)
+config = {
+    "args": {"screen_size": 16, "minimap_size": [16, 16], "screen_layers": "default", "minimap_layers": "all",
+             "gain": args.gain, "seed": args.seed, "run_name": args.run_name},
+    "command": sys.argv, "env_id": args.env_id, "algorithm": "fake", "seed": args.seed, "world_size": 1,
+    "versions": {"engine": "7"}, "commit": "abc", "commit_dirty": False, "hardware": {"cpu": "abacus", "cores": 3},
+}
+(folder / "config.json").write_text(json.dumps(config))
+with (folder / "starts").open("a") as starts:
+    starts.write("start\\n")
+if (pathlib.Path(args.runs_dir) / "break").exists():
+    sys.exit("the abacus has lost a bead")
+
+def save(status):
+    step = json.loads((folder / "state").read_text())
+    score = args.gain * (20 + args.seed)
+    result = {"status": status, "env_steps": step, "training_seconds": step / 1000, "evaluation": {
+        "sampled": {"episodes": 100, "mean": score, "std": 1.0, "returns": [score] * 3},
+        "greedy": {"episodes": 100, "mean": score - 1}}}
+    (folder / "result.json").write_text(json.dumps(result))
+
+def stop(*_):
+    save("interrupted")
+    sys.exit(0)
+
+state = folder / "state"
+first = json.loads(state.read_text()) if state.exists() else 0
+state.write_text(str(first))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if args.deaf else stop)
+for step in range(first + 1000, 20_001, 1000):
+    time.sleep(args.seconds / 20)
+    with (folder / "metrics.jsonl").open("a") as metrics:
+        metrics.write(json.dumps({"global_step": step, "training_seconds": step / 1000, "charts/SPS": 1000,
+                                  "charts/episodic_return": step / 1000 * args.gain}) + "\\n")
+    state.write_text(str(step))
+save("finished")
+"""
+
+
+@pytest.fixture
+def algorithm(tmp_path):
+    path = tmp_path / "fake_algorithm.py"
+    path.write_text(FAKE_ALGORITHM)
+    return path
+
+
+@pytest.fixture
+def experiments(tmp_path, algorithm):
+    """Writes a file of experiments; the text may use {algorithm}."""
+
+    def write(text):
+        path = tmp_path / "experiments.toml"
+        path.write_text(text.replace("{algorithm}", algorithm.as_posix()))
+        return path
+
+    return write
+
+
+TWO_ENVS = """
+[defaults]
+algorithm = "{algorithm}"
+seeds = [1, 2]
+flags = { seconds = 0.0 }
+[[experiment]]
+name = "plain"
+envs = ["A-v0", "B-v0"]
+"""
+SLOW = TWO_ENVS.replace("seconds = 0.0", "seconds = 20.0")
+
+
+def command(path, runs_dir, *flags):
+    return [sys.executable, str(BENCHMARK / "run.py"), str(path), "--runs-dir", str(runs_dir), *flags]
+
+
+def run_batch(path, runs_dir, *flags):
+    return subprocess.run(command(path, runs_dir, *flags), capture_output=True, text=True, timeout=120)
+
+
+def statuses(runs_dir):
+    found = {}
+    for folder in sorted(p.parent for p in runs_dir.glob("*/config.json")):
+        result = common.read_json(folder / "result.json") or {}
+        found[folder.name] = result.get("status")
+    return found
+
+
+def starts(runs_dir):
+    return {path.parent.name: len(path.read_text().splitlines()) for path in sorted(runs_dir.glob("*/starts"))}
+
+
+def wait_for(condition, seconds=60.0):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.05)
+
+
+def processes_with(word):
+    listing = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True).stdout
+    return [line for line in listing.splitlines() if word in line and "run.py" not in line]
+
+
+# ---- batches -----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_runs_environments_and_seeds_and_a_second_call_skips_them(experiments, tmp_path):
+    path, runs_dir = experiments(TWO_ENVS), tmp_path / "runs"
+    first = run_batch(path, runs_dir)
+    assert first.returncode == 0, first.stderr
+    names = [f"{env}__fake_algorithm__{seed}__plain" for env in ("A-v0", "B-v0") for seed in (1, 2)]
+    assert statuses(runs_dir) == dict.fromkeys(names, "finished")
+    assert starts(runs_dir) == dict.fromkeys(names, 1)
+
+    second = run_batch(path, runs_dir)
+    assert second.returncode == 0
+    assert starts(runs_dir) == dict.fromkeys(names, 1)
+    assert second.stdout.count("finished before") == 4
+
+
+def test_a_dry_run_prints_every_command_and_starts_nothing(experiments, tmp_path):
+    text = TWO_ENVS.replace("seconds = 0.0", "seconds = 0.5, cuda = false, track = true, sizes = [8, 9]")
+    text += "nproc_per_node = 2\nenvironment = { OMP_NUM_THREADS = 1 }\n"
+    done = run_batch(experiments(text), tmp_path / "runs", "--dry-run", "--only", "B-v0", "A-v0__fake_algorithm__2")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert len(lines) == 3
+    assert all("torch.distributed.run --standalone --nproc_per_node=2" in line for line in lines)
+    assert all("OMP_NUM_THREADS=1 " in line for line in lines)
+    assert all(line.endswith("--resume auto --seconds 0.5 --no-cuda --track --sizes 8 9") for line in lines)
+    assert "--env-id A-v0 --seed 2 " in lines[0]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_failed_run_is_reported_with_its_log_and_rerun_alone(experiments, tmp_path):
+    path, runs_dir = experiments(TWO_ENVS), tmp_path / "runs"
+    assert run_batch(path, runs_dir, "--only", "A-v0").returncode == 0
+    (runs_dir / "break").touch()
+    failing = run_batch(path, runs_dir)
+    assert failing.returncode == 1
+    assert "the abacus has lost a bead" in failing.stderr
+    assert "2 of 4 runs failed" in failing.stdout
+    log = runs_dir / "logs" / "B-v0__fake_algorithm__1__plain.log"
+    assert str(log) in failing.stdout and "the abacus has lost a bead" in log.read_text()
+
+    (runs_dir / "break").unlink()
+    repaired = run_batch(path, runs_dir, "--only-failed")
+    assert repaired.returncode == 0, repaired.stderr
+    assert set(statuses(runs_dir).values()) == {"finished"}
+    assert list(starts(runs_dir).values()) == [1, 1, 2, 2]
+    assert "no run has failed" in run_batch(path, runs_dir, "--only-failed").stdout
+
+
+def test_a_run_that_ends_well_but_without_result_has_failed(experiments, algorithm, tmp_path):
+    algorithm.write_text("print('nothing to do')")
+    done = run_batch(experiments(TWO_ENVS), tmp_path / "runs", "--only", "A-v0__fake_algorithm__1")
+    assert done.returncode == 1
+    assert "without a result.json" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals between processes")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_batch_lets_its_runs_save_and_continues_later(experiments, tmp_path, number):
+    path, runs_dir = experiments(SLOW), tmp_path / f"runs{number}"
+    process = subprocess.Popen(command(path, runs_dir, "--jobs", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: len(list(runs_dir.glob("*/metrics.jsonl"))) == 2)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert b"not started" in output
+    assert sorted(statuses(runs_dir).values()) == ["interrupted", "interrupted"]
+    assert not processes_with(str(runs_dir))
+    saved = {p.parent.name: int(p.read_text()) for p in runs_dir.glob("*/state")}
+    assert all(0 < step < 20_000 for step in saved.values())
+
+    # the same runs go on from where they were: no step is played twice
+    fast = run_batch(path, runs_dir, "--only", "A-v0__fake_algorithm__1", "--dry-run")
+    assert fast.stdout.startswith("# unfinished")
+    for state in runs_dir.glob("*/state"):
+        state.write_text("19000")
+    done = run_batch(path, runs_dir, "--jobs", "2", "--only", "A-v0")
+    assert done.returncode == 0, done.stderr
+    assert statuses(runs_dir) == dict.fromkeys(statuses(runs_dir), "finished")
+    metrics = [json.loads(line) for line in next(runs_dir.glob("A-v0*__1__*/metrics.jsonl")).read_text().splitlines()]
+    assert metrics[-1]["global_step"] == 20_000
+    assert sum(line["global_step"] > 19_000 for line in metrics) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals between processes")
+def test_a_run_deaf_to_the_signal_is_killed(experiments, tmp_path):
+    path, runs_dir = experiments(SLOW.replace("seconds = 20.0", "seconds = 60.0, deaf = true")), tmp_path / "runs"
+    process = subprocess.Popen(
+        command(path, runs_dir, "--stop-seconds", "0.5"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: len(list(runs_dir.glob("*/metrics.jsonl"))) == 1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert not processes_with(str(runs_dir))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals between processes")
+def test_a_run_that_another_batch_has_in_hand_is_not_started_twice(experiments, tmp_path):
+    path, runs_dir = experiments(SLOW), tmp_path / "runs"
+    only = ("--only", "A-v0__fake_algorithm__1")
+    process = subprocess.Popen(command(path, runs_dir, *only), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: list(runs_dir.glob("*/metrics.jsonl")))
+        second = run_batch(path, runs_dir, *only)
+        assert second.returncode == 2
+        assert "is at work as process" in second.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+    assert list(starts(runs_dir).values()) == [1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals between processes")
+def test_a_run_past_its_time_is_stopped_and_counts_as_failed(experiments, tmp_path):
+    text = SLOW.replace("seeds = [1, 2]", "seeds = [1]\ntimeout_minutes = 0.02")
+    done = run_batch(experiments(text), tmp_path / "runs", "--only", "A-v0")
+    assert done.returncode == 1
+    assert "ran past its 0.02 minutes" in done.stderr
+
+
+def test_a_run_with_other_settings_is_refused_and_can_be_replaced(experiments, tmp_path):
+    runs_dir = tmp_path / "runs"
+    assert run_batch(experiments(TWO_ENVS), runs_dir, "--only", "A-v0__fake_algorithm__1").returncode == 0
+    path = experiments(TWO_ENVS.replace("seconds = 0.0", "seconds = 0.0, gain = 2.0"))
+    refused = run_batch(path, runs_dir, "--only", "A-v0")
+    assert refused.returncode == 2
+    assert "flags.gain: absent -> 2.0" in refused.stderr
+    assert list(starts(runs_dir).values()) == [1]  # seed 2 was not started either
+
+    replaced = run_batch(path, runs_dir, "--only", "A-v0", "--replace-changed")
+    assert replaced.returncode == 0, replaced.stderr
+    assert len(list(runs_dir.glob("*.replaced-*/result.json"))) == 1
+    runs = report.find_runs([runs_dir])
+    assert [(run.seed, run.score("sampled")) for run in runs] == [(1, 42.0), (2, 44.0)]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs core affinity")
+def test_as_many_runs_as_fit_each_on_cores_of_its_own(experiments, algorithm, tmp_path):
+    cores = common.available_cores()
+    if len(cores) < 2:
+        pytest.skip("needs two cores")
+    # each run notes its cores and waits for the other: only runs side by side can end
+    algorithm.write_text(
+        FAKE_ALGORITHM.replace(
+            'save("finished")',
+            "import os\n"
+            "me = pathlib.Path(args.runs_dir) / f'cores{args.seed}'\n"
+            "me.write_text(' '.join(map(str, sorted(os.sched_getaffinity(0)))))\n"
+            "while len(list(pathlib.Path(args.runs_dir).glob('cores?'))) < 2: time.sleep(0.02)\n"
+            "save('finished')",
+        )
+    )
+    done = run_batch(experiments(TWO_ENVS), tmp_path / "runs", "--jobs", "0", "--only", "A-v0")
+    assert done.returncode == 0, done.stderr
+    used = [set((tmp_path / "runs" / f"cores{seed}").read_text().split()) for seed in (1, 2)]
+    assert [len(u) for u in used] == [1, 1]
+    assert not used[0] & used[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[experiment]", "is not TOML"),
+        ("runs_dir = 'x'", "holds no [[experiment]]"),
+        ("[[experiment]]\nname = 'a'\nenv = ['A-v0']", "did you mean 'envs'"),
+        ("[[experiment]]\nname = 'a'\nalgorithm = '{algorithm}'\nenvs = ['A-v0']", "seeds is missing"),
+        ("[[experiment]]\nname = 'a'\nalgorithm = 'none.py'\nenvs = ['A-v0']\nseeds = [1]", "no algorithm file"),
+        ("[[experiment]]\nname = 'a'\nalgorithm = '{algorithm}'\nenvs = ['A-v0']\nseeds = [-1]", "seed -1"),
+        ("[[experiment]]\nname = 'a/b'\nalgorithm = '{algorithm}'\nenvs = ['A-v0']\nseeds = [1]", "'a/b'"),
+        ("[[experiment]]\nname = 'a'\nalgorithm = '{algorithm}'\nenvs = 'A-v0'\nseeds = [1]", "wrong type"),
+        (
+            "[[experiment]]\nname = 'a'\nalgorithm = '{algorithm}'\nenvs = ['A']\nseeds = [1]\nflags = {seed = 3}",
+            "'seed'",
+        ),
+        ("[[experiment]]\nname = 'a'\nalgorithm = '{algorithm}'\nenvs = ['A']\nseeds = [1]\ncores = 0", "cores = 0"),
+        (TWO_ENVS + "[[experiment]]\nname = 'plain'\nenvs = ['A-v0']", "two runs are named"),
+    ],
+)
+def test_a_wrong_file_of_experiments_is_refused_with_the_place(experiments, text, message):
+    with pytest.raises(batch.ExperimentError) as refused:
+        batch.read_experiments(experiments(text))
+    assert message in str(refused.value)
+
+
+def test_the_shipped_files_of_experiments_can_be_read():
+    files = sorted((BENCHMARK / "experiments").glob("*.toml"))
+    assert files
+    for path in files:
+        content = path.read_text()
+        assert content
+        for run in batch.read_experiments(path):
+            assert run.folder.parent == run.runs_dir
+
+
+# ---- reports -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded(experiments, tmp_path):
+    """Five seeds of two settings on MoveToBeacon, finished, and one run that was not."""
+    runs_dir = tmp_path / "recorded"
+    text = """
+[defaults]
+algorithm = "{algorithm}"
+envs = ["SC2MoveToBeacon-v0"]
+[[experiment]]
+name = "plain"
+seeds = [1, 2, 3, 4, 5]
+[[experiment]]
+name = "double"
+seeds = [1, 2]
+flags = { gain = 2.0 }
+"""
+    assert run_batch(experiments(text), runs_dir).returncode == 0
+    cut = runs_dir / "SC2MoveToBeacon-v0__fake_algorithm__5__plain" / "result.json"
+    cut.write_text(cut.read_text()[:40])  # killed while writing
+    return runs_dir
+
+
+def rows_of(table):
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_scores_are_averaged_over_finished_seeds_of_the_same_settings(recorded):
+    rows = rows_of(report.score_table(report.group_runs(report.find_runs([recorded]))))
+    by_label = {row["algorithm"]: row for row in rows}
+    assert set(by_label) == {"fake (gain 1.0)", "fake (gain 2.0)"}
+    plain = by_label["fake (gain 1.0)"]
+    assert plain["seeds"] == "4 of 5"
+    assert plain["mean"] == pytest.approx(np.mean([21, 22, 23, 24]))
+    assert plain["deviation"] == pytest.approx(np.std([21, 22, 23, 24], ddof=1))
+    assert plain["IQM"] == pytest.approx(22.5)
+    assert plain["per seed"] == "21.0, 22.0, 23.0, 24.0"
+    assert plain["greedy"] == pytest.approx(21.5)
+    assert by_label["fake (gain 2.0)"]["mean"] == pytest.approx(43.0)
+
+
+def test_the_threshold_is_reached_at_the_smoothed_return(recorded):
+    groups = report.group_runs(report.find_runs([recorded]))
+    row = next(
+        r for r in rows_of(report.time_table(groups, {"SC2MoveToBeacon-v0": 10.0}, 1)) if "1.0" in r["algorithm"]
+    )
+    assert (row["reached by"], row["at step"], row["after"]) == ("4 of 4", 10_000, "0:10")
+    assert row["steps/s"] == pytest.approx(1000)
+    # returns grow by 1 each 1,000 steps: the mean of the last five lines lags two of them behind
+    row = next(
+        r for r in rows_of(report.time_table(groups, {"SC2MoveToBeacon-v0": 10.0}, 5000)) if "1.0" in r["algorithm"]
+    )
+    assert row["at step"] == 12_000
+    row = next(
+        r for r in rows_of(report.time_table(groups, {"SC2MoveToBeacon-v0": 99.0}, 1)) if "1.0" in r["algorithm"]
+    )
+    assert (row["reached by"], row["at step"]) == ("0 of 4", None)
+
+
+def test_a_resumed_run_counts_each_step_once(tmp_path):
+    lines = [(1000, 1.0), (2000, 2.0), (3000, 9.0), (2500, 2.5), (3000, 3.0)]
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"global_step": s, "training_seconds": s / 10, "charts/episodic_return": r}) + "\n"
+            for s, r in lines
+        )
+        + '{"global_step": 4000, "charts/ep'
+    )
+    assert report.read_curve(path) == [[1000, 100, 1.0], [2000, 200, 2.0], [2500, 250, 2.5], [3000, 300, 3.0]]
+
+
+def test_the_report_prints_and_draws_and_can_be_made_again_from_its_own_file(recorded, tmp_path):
+    pytest.importorskip("matplotlib")
+
+    def make(source, output):
+        done = subprocess.run(
+            [sys.executable, str(BENCHMARK / "report.py"), str(source), "--output", str(output)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    text = make(recorded, tmp_path / "first")
+    for expected in (
+        "Scores (embedded engine)",
+        "For comparison: real StarCraft II, published",
+        "16 x 16",
+        "default",
+        "abacus, 3 cores",
+        "Runs that do not count",
+        "Vinyals et al. 2017",
+    ):
+        assert expected in text
+    # ours and the real game's never share a table
+    ours, published = text.split("### For comparison: ")
+    assert "FullyConv" not in ours and "FullyConv" in published
+    picture = tmp_path / "first" / "SC2MoveToBeacon-v0.png"
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
+
+    again = make(tmp_path / "first" / "training.json", tmp_path / "second")
+    first, second = (json.loads((tmp_path / f / "training.json").read_text()) for f in ("first", "second"))
+    assert second["tables"] == first["tables"]
+    assert second["runs"] == first["runs"]
+    assert (tmp_path / "second" / "SC2MoveToBeacon-v0.png").exists()
+    assert "Scores (embedded engine)" in again
+
+
+def test_a_folder_without_runs_is_refused(tmp_path, capsys):
+    assert report.main(report.Args([tmp_path])) == 2
+    assert "holds no run folder" in capsys.readouterr().err
+
+
+def test_interquartile_mean_drops_exactly_a_quarter_at_each_end():
+    assert report.interquartile_mean(np.array([100.0, 1.0, 2.0, -50.0])) == pytest.approx(1.5)
+    assert report.interquartile_mean(np.arange(8.0)) == pytest.approx(np.mean([2, 3, 4, 5]))
+    # five values: the second and fourth count three quarters
+    assert report.interquartile_mean(np.array([0.0, 1.0, 2.0, 7.0, 100.0])) == pytest.approx((0.75 + 2 + 5.25) / 2.5)
+    assert report.interquartile_mean(np.array([4.0])) == pytest.approx(4.0)
+
+
+def test_the_bootstrap_interval_covers_as_often_as_it_says():
+    generator = np.random.default_rng(3)
+    covered = 0
+    for _ in range(100):
+        low, high = report.bootstrap_interval(generator.normal(5.0, 1.0, size=40))
+        assert low < high
+        covered += low <= 5.0 <= high
+    assert 85 <= covered <= 100
+    assert report.bootstrap_interval([1.0]) is None
+
+
+def test_thinning_keeps_the_mean_and_the_end():
+    curve = [[float(step), step / 10, float(step % 7)] for step in range(1, 5001)]
+    thinned = report.thin(curve)
+    assert len(thinned) == report.CURVE_POINTS
+    assert thinned[-1][:2] == [5000.0, 500.0]
+    assert np.mean([p[2] for p in thinned]) == pytest.approx(np.mean([p[2] for p in curve]))
+    assert report.thin(thinned) == thinned
+
+
+# ---- output ------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_markdown_and_targets_say_whether_they_were_reached(tmp_path):
+    result = common.Benchmark("speed", {"seconds": 1.0}, "7")
+    result.tables = [common.Table("Steps", ("way", "steps/s"), [("batched | out", 31234.5), ("sync", None)])]
+    result.targets = [
+        common.Target("fast", 31234.5, 30000, "steps/s"),
+        common.Target("slow start", 4.0, 3.0, "s", at_least=False),
+        common.Target("unknown", None, 1.0, "MB"),
+    ]
+    text, numbers = result.save(tmp_path / "new")
+    lines = text.read_text().splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert "| batched \\| out |  31,234 |" in rows
+    assert len({len(row) for row in rows[:4]}) == 1
+    content = json.loads(numbers.read_text())
+    assert [t["reached"] for t in content["targets"]] == [True, False, False]
+    assert content["hardware"]["cores"] == len(common.available_cores())
+    assert content["engine_version"] == "7"
+    assert content["tables"][0]["rows"][0][1] == 31234.5
