@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.world import ENEMY, MAX_UNITS, NEUTRAL, PLAYER
+from sc2_envs.engine.world import MAX_UNITS, NEUTRAL
 
 LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
@@ -121,12 +121,17 @@ def create_unit(world, unit_type, owner, x, y):
     world.order_count[slot] = 0
     world.goal_x[slot] = -1.0
     world.goal_y[slot] = -1.0
+    world.seen_from[slot] = -1
+    if owner != NEUTRAL:
+        world.vision_changed = 1
     return slot
 
 
 @jit
 def remove_unit(world, slot):
     """Take a unit out of the world; its tag is never given again."""
+    if world.owner[slot] != NEUTRAL:
+        world.vision_changed = 1
     world.type[slot] = NOTHING
     world.selected[slot] = 0
     world.control_groups[slot] = 0
@@ -172,4 +177,3 @@ def half_food_used(world, player):
     return total
 
 
-__all__ = ["ENEMY", "NEUTRAL", "PLAYER", "TABLE", "UNIT_IDS", "create_unit", "remove_unit"]

@@ -33,6 +33,7 @@ WORLD = np.dtype(
         ("terminated", np.uint8),  # won or lost
         ("truncated", np.uint8),  # the map's timer ran out
         ("playable", np.float64, (4,)),  # left, bottom, right, top: units and targets stay inside
+        ("revealed", np.float64, (4,)),  # left, bottom, right, top: what the map shows to everybody at any time
         # --- players; index 0 is player 1 ---
         ("minerals", np.int32, (MAX_PLAYERS,)),
         ("vespene", np.int32, (MAX_PLAYERS,)),
@@ -42,6 +43,7 @@ WORLD = np.dtype(
         ("score", np.int64, (MAX_PLAYERS, SCORE_DETAILS)),
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
+        ("vision_changed", np.uint8),  # a unit came or went since visibility was drawn
         # --- units, by slot ---
         ("slots", np.int32),  # slots in use are all below this number
         ("next_tag", np.int32),
@@ -68,6 +70,7 @@ WORLD = np.dtype(
         ("goal_x", np.float64, (MAX_UNITS,)),  # where the last finished move was to end
         ("goal_y", np.float64, (MAX_UNITS,)),
         ("moved", np.uint8, (MAX_UNITS,)),  # in this game loop, by itself or pushed
+        ("seen_from", np.int32, (MAX_UNITS,)),  # cell y * MAP_SIZE + x that the unit's sight was last drawn from
     ],
     align=True,
 )

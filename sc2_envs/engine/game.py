@@ -1,0 +1,80 @@
+"""One game: a new episode, and one game loop after another.
+
+The order of a game loop: units walk and collide, the players' vision follows, the map's own rules judge. An action
+takes effect one game loop after it is sent, as in the real game.
+"""
+
+from sc2_envs.engine.compile import jit
+from sc2_envs.engine.interface import FINE, FUNCTION_NOT_AVAILABLE, carry_out, is_available
+from sc2_envs.engine.maps import after_loop, start
+from sc2_envs.engine.movement import move_units
+from sc2_envs.engine.units import NOTHING
+from sc2_envs.engine.vision import update_vision
+from sc2_envs.engine.world import MAX_PLAYERS, PLAYER, SCORE_DETAILS
+
+NO_FUNCTION = -1
+
+
+@jit
+def new_episode(world, playable, revealed, camera):
+    """Clear the world, all but its random stream, and let the map put down its units."""
+    world.game_loop = 0
+    world.reward = 0.0
+    world.terminated = 0
+    world.truncated = 0
+    for i in range(4):
+        world.playable[i] = playable[i]
+        world.revealed[i] = revealed[i]
+    for player in range(MAX_PLAYERS):
+        world.minerals[player] = 0
+        world.vespene[player] = 0
+        world.food_cap[player] = 0
+        world.camera_x[player] = camera[0]
+        world.camera_y[player] = camera[1]
+        world.last_function[player] = NO_FUNCTION
+        for detail in range(SCORE_DETAILS):
+            world.score[player, detail] = 0
+        world.visibility[player][:] = 0
+    for slot in range(world.slots):
+        world.type[slot] = NOTHING
+        world.owner[slot] = 0
+    world.slots = 0
+    world.next_tag = 0
+    world.vision_changed = 1
+    start(world)
+    update_vision(world)
+
+
+@jit
+def play_step(world, player, sizes, function, arguments, game_loops, time_limit):
+    """Play some game loops, fewer where the episode ends; the action is carried out after the first of them.
+
+    Returns FINE, or the reason for which the action was refused. The reward is left in `world.reward`.
+    """
+    world.reward = 0.0
+    result = FINE if is_available(world, player, function) else FUNCTION_NOT_AVAILABLE
+    world.last_function[player - 1] = NO_FUNCTION
+    for i in range(game_loops):
+        play_loop(world, time_limit)
+        if i == 0 and result == FINE:
+            result = carry_out(world, player, sizes, function, arguments)
+            if result == FINE and function != 0:
+                world.last_function[player - 1] = function
+        if world.terminated or world.truncated:
+            break
+    return result
+
+
+@jit
+def play_loop(world, time_limit):
+    """One game loop, 1/22.4 s."""
+    world.game_loop += 1
+    move_units(world)
+    update_vision(world)
+    points = after_loop(world)
+    world.reward += points
+    world.score[PLAYER - 1, 0] += points
+    if world.game_loop >= time_limit:
+        world.truncated = 1
+
+

@@ -1,0 +1,151 @@
+"""Walking and collision, one game loop at a time.
+
+A unit walks straight at its speed. Discs of the inner radius do not overlap: of two units of one owner the idle one
+gives way to the walking one, two walking ones share; units that hold their position, and those of other owners, are
+not pushed. Nobody leaves the playable area.
+"""
+
+import numpy as np
+
+from sc2_envs.engine.abilities import HOLD_POSITION, PATROL
+from sc2_envs.engine.compile import jit
+from sc2_envs.engine.orders import finish_order, holds_position, turn_patrol_back
+from sc2_envs.engine.units import INNER_RADIUS, NOTHING, SPEED, on_grid, slot_of
+
+TURN = np.deg2rad(999.84) / 16  # radians a game loop
+
+
+@jit
+def move_units(world):
+    """Every unit that has somewhere to go takes the step of one game loop."""
+    anybody = False
+    for slot in range(world.slots):
+        world.moved[slot] = 0
+        if world.order_count[slot] > 0 and SPEED[world.type[slot]] > 0.0:
+            walk(world, slot)
+            anybody = anybody or world.moved[slot] != 0
+    if anybody:
+        separate_units(world)
+
+
+@jit
+def walk(world, slot):
+    """Take one step along the first order, and finish the order where it ends."""
+    ability = world.order_ability[slot, 0]
+    if ability == HOLD_POSITION:
+        return
+    keep_away = 0.0
+    if world.order_target[slot, 0] != 0:
+        target = slot_of(world, world.order_target[slot, 0])
+        if target < 0:
+            finish_order(world, slot)
+            return
+        # following: up to the other's edge, for as long as the order stands
+        world.order_x[slot, 0] = world.x[target]
+        world.order_y[slot, 0] = world.y[target]
+        keep_away = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[target]]
+    dx = world.order_x[slot, 0] - world.x[slot]
+    dy = world.order_y[slot, 0] - world.y[slot]
+    distance = np.sqrt(dx * dx + dy * dy)
+    if distance > 0.0:
+        turn_towards(world, slot, dx, dy)
+    step = min(SPEED[world.type[slot]], distance - keep_away)
+    if step > 0.0:
+        if step == distance:
+            world.x[slot] = world.order_x[slot, 0]
+            world.y[slot] = world.order_y[slot, 0]
+        else:
+            world.x[slot] = on_grid(world.x[slot] + dx / distance * step)
+            world.y[slot] = on_grid(world.y[slot] + dy / distance * step)
+        world.moved[slot] = 1
+    if world.order_target[slot, 0] == 0 and step == distance:
+        arrive(world, slot)
+
+
+@jit
+def arrive(world, slot):
+    """The first order's point is reached."""
+    if world.order_ability[slot, 0] == PATROL and world.order_count[slot] == 1:
+        turn_patrol_back(world, slot)
+    else:
+        finish_order(world, slot)
+
+
+@jit
+def turn_towards(world, slot, dx, dy):
+    """Turn by at most what one game loop allows; walking does not wait for it."""
+    wanted = np.arctan2(dy, dx)
+    turn = (wanted - world.facing[slot] + np.pi) % (2 * np.pi) - np.pi
+    if abs(turn) > TURN:
+        wanted = world.facing[slot] + np.copysign(TURN, turn)
+    world.facing[slot] = on_grid(wanted % (2 * np.pi))
+
+
+@jit
+def separate_units(world):
+    """Push overlapping units apart, each pair once, in the order of the slots."""
+    for a in range(world.slots):
+        if INNER_RADIUS[world.type[a]] == 0.0:
+            continue
+        for b in range(a + 1, world.slots):
+            if world.moved[a] == 0 and world.moved[b] == 0:
+                continue
+            if INNER_RADIUS[world.type[b]] == 0.0:
+                continue
+            reach = INNER_RADIUS[world.type[a]] + INNER_RADIUS[world.type[b]]
+            dx = world.x[b] - world.x[a]
+            dy = world.y[b] - world.y[a]
+            if dx * dx + dy * dy >= reach * reach:
+                continue
+            if not meet_at_goal(world, a, b):
+                push_apart(world, a, b, reach)
+
+
+@jit
+def meet_at_goal(world, a, b):
+    """A walking unit that touches one which has finished at the same goal has arrived too: no jostling for the spot."""
+    if world.order_count[a] == 0:
+        a, b = b, a
+    if world.order_count[a] == 0 or world.order_count[b] != 0 or world.owner[a] != world.owner[b]:
+        return False
+    if world.goal_x[b] != world.order_x[a, 0] or world.goal_y[b] != world.order_y[a, 0]:
+        return False
+    push_apart(world, a, b, INNER_RADIUS[world.type[a]] + INNER_RADIUS[world.type[b]])
+    arrive(world, a)
+    return True
+
+
+@jit
+def push_apart(world, a, b, reach):
+    """Part two overlapping units along the line of their centres, by the share that each has to give way."""
+    share_a = 0.5
+    if holds_position(world, a) != holds_position(world, b):
+        share_a = 0.0 if holds_position(world, a) else 1.0
+    elif world.owner[a] != world.owner[b]:
+        if (world.order_count[a] > 0) != (world.order_count[b] > 0):
+            share_a = 1.0 if world.order_count[a] > 0 else 0.0
+    elif (world.order_count[a] > 0) != (world.order_count[b] > 0):
+        share_a = 0.0 if world.order_count[a] > 0 else 1.0
+    for _ in range(2):  # a second time with the shares the other way round, where a wall stopped the first push
+        dx = world.x[b] - world.x[a]
+        dy = world.y[b] - world.y[a]
+        distance = np.sqrt(dx * dx + dy * dy)
+        overlap = reach - distance
+        if overlap <= 0.0:
+            return
+        if distance == 0.0:
+            dx, distance = 1.0, 1.0
+        shove(world, a, -dx / distance * overlap * share_a, -dy / distance * overlap * share_a)
+        shove(world, b, dx / distance * overlap * (1.0 - share_a), dy / distance * overlap * (1.0 - share_a))
+        share_a = 1.0 - share_a
+
+
+@jit
+def shove(world, slot, dx, dy):
+    """Move a unit by this much, inside the playable area."""
+    if world.type[slot] == NOTHING or SPEED[world.type[slot]] == 0.0:
+        return
+    world.x[slot] = on_grid(min(max(world.x[slot] + dx, world.playable[0]), world.playable[2]))
+    world.y[slot] = on_grid(min(max(world.y[slot] + dy, world.playable[1]), world.playable[3]))
+    if dx != 0.0 or dy != 0.0:
+        world.moved[slot] = 1
