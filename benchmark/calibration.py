@@ -21,7 +21,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import tyro
-from common import EMBEDDED_ENGINE, PUBLISHED, REAL_GAME, Benchmark, Table, Target, say
+from common import EMBEDDED_ENGINE, PUBLISHED, REAL_GAME, Benchmark, Table, Target, draw_actions, say
 from numpy.typing import NDArray
 
 import sc2_envs
@@ -98,17 +98,6 @@ def play(env_id: str, policy: str, episodes: int, seed: int, num_threads: int = 
         return Played(returns, env_steps, invalid / env_steps, time.perf_counter() - start)
     finally:
         envs.close()
-
-
-def draw_actions(generator: np.random.Generator, available: NDArray[Any], nvec: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Uniform over the available functions, and over each argument's values: (N, F) flags -> (N, 1 + A) int64."""
-    count = len(available)
-    actions = generator.integers(nvec, size=(count, len(nvec)))
-    # the k-th available function of each row, k uniform
-    order = np.cumsum(available != 0, axis=1)
-    choice = generator.integers(order[:, -1])
-    actions[:, 0] = (order > choice[:, None]).argmax(axis=1)
-    return actions
 
 
 def act_scripted(

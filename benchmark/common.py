@@ -17,6 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PUBLISHED = Path(__file__).resolve().parent / "published.toml"
 
@@ -273,6 +276,24 @@ def resident_megabytes() -> float | None:
     except OSError:
         return None
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def draw_actions(generator: np.random.Generator, available: NDArray[Any], nvec: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Legal random actions: a function uniform over the available ones, each argument uniform over its values.
+
+    Args:
+        generator: where the numbers come from.
+        available: (N, F), which functions each game may use; anything but 0 is yes.
+        nvec: (1 + A,) the action space's.
+
+    Returns:
+        (N, 1 + A) int64.
+    """
+    actions = generator.integers(nvec, size=(len(available), len(nvec)))
+    order = np.cumsum(available != 0, axis=1)
+    choice = generator.integers(order[:, -1])
+    actions[:, 0] = (order > choice[:, None]).argmax(axis=1)
+    return actions
 
 
 def minutes(seconds: float) -> str:
