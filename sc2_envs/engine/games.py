@@ -148,7 +148,7 @@ class Games:
         self._all = np.ones(num_games, np.bool_)
         self._sizes = (*interface.screen_size, *interface.minimap_size)
         num_threads = max(1, min(num_threads, num_games))
-        self._scratch = [rendering.make_scratch(interface.screen_size) for _ in range(num_threads)]
+        self._scratch = [rendering.make_scratch(self._sizes) for _ in range(num_threads)]
         bounds = [num_games * i // num_threads for i in range(num_threads + 1)]
         self._slices = [slice(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
         self._pool = ThreadPoolExecutor(num_threads, "sc2_envs") if num_threads > 1 else None
@@ -258,7 +258,7 @@ class Games:
 
     def _draw(self, function: Any, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None) -> None:
         tables = rendering.TABLES_UINT8 if out.dtype == np.uint8 else rendering.TABLES_INT32
-        self._run(function, mask, (self.player, layers, tables), out, scratch=True)
+        self._run(function, mask, (self.player, self._sizes, layers, tables), out, scratch=True)
 
     def _run(
         self,

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, int32, int64, typeof, uint8, void
+from numba import boolean, int32, int64, typeof, types, uint8, void
 from numpy.typing import NDArray
 
 from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, screen_pixel, screen_point
@@ -32,8 +32,9 @@ from sc2_envs.engine.units import (
     STRUCTURE,
     player_relative,
 )
+from sc2_envs.engine.vision import sees_unit
 from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, NEUTRAL, WORLDS_TYPE
-from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, Layer, encoding_table
+from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, encoding_table
 
 # What a layer shows: the screen's layers by their index, then what only the minimap has.
 _CONTENTS = tuple(layer.name for layer in SCREEN_LAYERS) + ("camera", "alerts")
@@ -57,6 +58,19 @@ BUILDABLE = _CONTENTS.index("buildable")
 CAMERA = _CONTENTS.index("camera")
 NOTHING_YET = _CONTENTS.index("effects")  # one of the layers that stay zero
 
+
+def _tables() -> NDArray[np.uint8]:
+    """The uint8 code of each value of each content; the last value stands for all larger ones."""
+    tables = [encoding_table(name) for name in _CONTENTS]
+    longest = max(len(table) for table in tables)
+    return np.array([np.pad(table, (0, longest - len(table)), mode="edge") for table in tables])
+
+
+TABLES_UINT8 = _tables()
+"""For uint8 output, encoded."""
+TABLES_INT32 = np.zeros((len(_CONTENTS), 0), np.uint8)
+"""For int32 output, pysc2's integers: no codes."""
+
 _MINIMAP_CONTENTS = np.array(
     [NOTHING_YET if layer.name == "unit_type" else _CONTENTS.index(layer.name) for layer in MINIMAP_LAYERS], np.int64
 )
@@ -74,7 +88,6 @@ _IS_OF_UNITS = np.array(
 # game scale it to the highest ground of the map instead, it would be 255.
 GROUND_HEIGHT = 170
 NEUTRAL_PLAYER_ID = 16
-VISIBLE = 2
 FULL_RATIO = 255.0
 FULL_SHARE = 16  # of a pixel that a disc covers wholly
 SHARE_BITS = 16  # shares are summed in steps of 2^-16, so that the sum does not depend on its order
@@ -98,13 +111,18 @@ class Scratch(NamedTuple):
     ranks: NDArray[np.int32]  # for sorting
     column_x: NDArray[np.float64]  # (W,): world x of the pixels' centres
     row_y: NDArray[np.float64]  # (H,)
-    column_areas: NDArray[np.float64]  # (W+1,): see `strip`, for the lines between the columns
-    row_areas: NDArray[np.float64]  # (H+1,)
+    column_strips: NDArray[np.float64]  # (W+1,): see `strip`, for the lines between the columns
+    row_strips: NDArray[np.float64]  # (H+1,)
 
 
-def make_scratch(width: int, height: int) -> Scratch:
-    """Working memory for drawing layers of this size; each thread needs its own."""
-    size = width * height
+def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
+    """Working memory for drawing; each thread needs its own.
+
+    Args:
+        sizes: width and height of the screen, then of the minimap, in pixels.
+    """
+    width, height = max(sizes[0::2]), max(sizes[1::2])
+    size = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
     return Scratch(
         top=np.zeros(size, np.int32),
         share=np.zeros(size, np.int32),
@@ -115,35 +133,36 @@ def make_scratch(width: int, height: int) -> Scratch:
         ranks=np.zeros(_RANKS + 1, np.int32),
         column_x=np.zeros(width),
         row_y=np.zeros(height),
-        column_areas=np.zeros(width + 1),
-        row_areas=np.zeros(height + 1),
+        column_strips=np.zeros(width + 1),
+        row_strips=np.zeros(height + 1),
     )
 
 
-def make_tables(layers: tuple[Layer, ...], encoded: bool) -> NDArray[np.uint8]:
-    """What turns raw values into the codes of each layer, for `draw_screen` and `draw_minimap`.
-
-    Args:
-        layers: the layers to be drawn, in the order of the channels.
-        encoded: True for uint8 output, False for pysc2's integers.
-
-    Returns:
-        (C, values) uint8, where the last value stands for all larger ones; (C, 0) leaves values as they are.
-    """
-    if not encoded:
-        return np.zeros((len(layers), 0), np.uint8)
-    tables = [encoding_table(layer) for layer in layers]
-    longest = max(len(table) for table in tables)
-    return np.array([np.pad(table, (0, longest - len(table)), mode="edge") for table in tables])
+@jit
+def scratch_of(scratch, width, height):
+    """The same working memory, with columns and rows for this size."""
+    return Scratch(
+        scratch.top,
+        scratch.share,
+        scratch.pixels,
+        scratch.units,
+        scratch.order,
+        scratch.codes,
+        scratch.ranks,
+        scratch.column_x[:width],
+        scratch.row_y[:height],
+        scratch.column_strips,
+        scratch.row_strips,
+    )
 
 
 @jit
-def encode(tables, channel, value):
-    """Code of a value in a channel."""
+def encode(tables, content, value):
+    """What a layer's pixel holds for a value: the value itself, or its code where there is a table of codes."""
     values = tables.shape[1]
     if values == 0:
         return int32(value)
-    return int32(tables[channel, min(value, values - 1)])
+    return int32(tables[content, min(value, values - 1)])
 
 
 @jit
@@ -178,40 +197,29 @@ def fill_rectangle(out, first, scratch, left, bottom, right, top, value):
 
 
 @jit
-def draw_visibility(world, player, scratch, tables, channel, out, first):
+def draw_visibility(world, player, scratch, out, first):
     """The visibility of each pixel's map cell; 0 off the map."""
     width = len(scratch.column_x)
     for row in range(len(scratch.row_y)):
         y = int(np.floor(scratch.row_y[row]))
         for column in range(width):
             x = int(np.floor(scratch.column_x[column]))
-            value = 0
-            if 0 <= x < MAP_SIZE and 0 <= y < MAP_SIZE:
-                value = world.visibility[player - 1, y, x]
-            out[first + row * width + column] = encode(tables, channel, value)
+            on_map = 0 <= x < MAP_SIZE and 0 <= y < MAP_SIZE
+            out[first + row * width + column] = world.visibility[player - 1, y, x] if on_map else 0
 
 
 @jit
-def draw_ground(world, player, content, scratch, tables, channel, out, first):
-    """A layer without its units."""
+def draw_ground(world, player, content, scratch, out, first):
+    """A layer without its units. Values of these layers are their codes too."""
     if content == HEIGHT_MAP:
-        fill_rectangle(out, first, scratch, 0.0, 0.0, MAP_SIZE, MAP_SIZE, encode(tables, channel, GROUND_HEIGHT))
+        fill_rectangle(out, first, scratch, 0.0, 0.0, MAP_SIZE, MAP_SIZE, GROUND_HEIGHT)
     elif content == VISIBILITY_MAP:
-        draw_visibility(world, player, scratch, tables, channel, out, first)
+        draw_visibility(world, player, scratch, out, first)
     elif content == PATHABLE or content == BUILDABLE:
         left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
-        fill_rectangle(out, first, scratch, left, bottom, right, top, encode(tables, channel, 1))
+        fill_rectangle(out, first, scratch, left, bottom, right, top, 1)
     else:
         fill(out, first, len(scratch.column_x) * len(scratch.row_y), 0)
-
-
-@jit
-def is_seen(world, slot, player):
-    """Whether a player sees a unit: it is its own, or it stands in a visible cell."""
-    if world.owner[slot] == player:
-        return True
-    x, y = int(np.floor(world.x[slot])), int(np.floor(world.y[slot]))
-    return 0 <= x < MAP_SIZE and 0 <= y < MAP_SIZE and world.visibility[player - 1, y, x] == VISIBLE
 
 
 @jit
@@ -220,12 +228,12 @@ def sort_units(world, player, scratch):
     order, ranks = scratch.order, scratch.ranks
     ranks[:] = 0
     for slot in range(world.slots):
-        if world.type[slot] != NOTHING and is_seen(world, slot, player):
+        if world.type[slot] != NOTHING and sees_unit(world, player, slot):
             ranks[_RANK[world.type[slot]] + 1] += 1
     for rank in range(_RANKS):
         ranks[rank + 1] += ranks[rank]
     for slot in range(world.slots):
-        if world.type[slot] != NOTHING and is_seen(world, slot, player):
+        if world.type[slot] != NOTHING and sees_unit(world, player, slot):
             rank = _RANK[world.type[slot]]
             order[ranks[rank]] = slot
             ranks[rank] += 1
@@ -322,7 +330,7 @@ def cover_squares(world, count, width, height, scratch):
 
 
 @jit
-def draw_camera(world, player, width, height, aspect, tables, channel, out, first):
+def draw_camera(world, player, width, height, aspect, out, first):
     """Draw the camera's view, which is `aspect` times as high as it is wide, into a layer of zeros."""
     columns = max(1, int(CAMERA_WIDTH * width / MAP_SIZE))
     rows = max(1, int(CAMERA_WIDTH * aspect * height / MAP_SIZE))
@@ -330,15 +338,15 @@ def draw_camera(world, player, width, height, aspect, tables, channel, out, firs
     row = int((MAP_SIZE - world.camera_y[player - 1]) * height / MAP_SIZE - rows / 2)
     left, right = max(0, column), min(width, column + columns)
     for y in range(max(0, row), min(height, row + rows)):
-        fill(out, first + y * width + left, right - left, encode(tables, channel, 1))
+        fill(out, first + y * width + left, right - left, 1)
 
 
 @jit
-def draw_units(world, player, content, count, drawn, scratch, tables, channel, out, first):
+def draw_units(world, player, content, count, drawn, scratch, tables, out, first):
     """What a layer shows of the units, into the pixels that they cover."""
     anything = 0
     for unit in range(count):
-        scratch.codes[unit] = encode(tables, channel, unit_value(world, scratch.order[unit], player, content))
+        scratch.codes[unit] = encode(tables, content, unit_value(world, scratch.order[unit], player, content))
         anything |= scratch.codes[unit]
     if anything:
         for i in range(drawn):
@@ -423,7 +431,7 @@ def pixel_share(x, y, strips_x, strips_y, column, row, radius):
 
 
 @jit
-def draw_shares(world, player, count, width, height, scratch, tables, channel, out, first):
+def draw_shares(world, player, count, width, height, scratch, out, first):
     """Draw unit_density_aa: the sum of the discs' shares of each pixel, rounded down."""
     scale = width / CAMERA_WIDTH
     for drawing in range(2):  # first sum up, then write
@@ -436,75 +444,77 @@ def draw_shares(world, player, count, width, height, scratch, tables, channel, o
             top, bottom = max(0, int(np.floor(y - radius))), min(height, int(np.floor(y + radius)) + 1)
             if drawing == 0 and left < right and top < bottom:
                 for line in range(left, right + 1):
-                    scratch.column_areas[line] = strip(line - x, radius)
+                    scratch.column_strips[line] = strip(line - x, radius)
                 for line in range(top, bottom + 1):
-                    scratch.row_areas[line] = strip(line - y, radius)
+                    scratch.row_strips[line] = strip(line - y, radius)
             for row in range(top, bottom):
                 for column in range(left, right):
                     pixel = row * width + column
                     if drawing == 0:
                         share = pixel_share(
-                            column - x, row - y, scratch.column_areas, scratch.row_areas, column, row, radius
+                            column - x, row - y, scratch.column_strips, scratch.row_strips, column, row, radius
                         )
                         scratch.share[pixel] += int(share * (FULL_SHARE << SHARE_BITS) + 0.5)
                     elif scratch.share[pixel] > 0:
-                        value = min(scratch.share[pixel] >> SHARE_BITS, MOST_UNITS)
-                        out[first + pixel] = encode(tables, channel, value)
+                        out[first + pixel] = min(scratch.share[pixel] >> SHARE_BITS, MOST_UNITS)
                         scratch.share[pixel] = 0
 
 
 # --- what Python calls ---
 
 
-def _draw_screen(worlds, mask, player, layers, tables, scratch, out):
+def _draw_screen(worlds, mask, player, sizes, layers, tables, scratch, out):
     """Draw layers of the screen for the masked games of a batch.
 
     Args:
         worlds: (N,) world records; they are only read.
         mask: (N,) bool; the other games' part of `out` is left as it is.
         player: whose screen, 1 or 2.
+        sizes: width and height of the screen, then of the minimap, in pixels.
         layers: (C,) int64, pysc2's indices of the layers, in the order of the channels.
-        tables: of `make_tables` for these layers.
-        scratch: of `make_scratch` for this width and height.
+        tables: TABLES_UINT8 or TABLES_INT32, as `out` is.
+        scratch: of `make_scratch` for these sizes.
         out: (N, C, H, W), C-contiguous, uint8 or int32.
     """
-    channels, height, width = out.shape[1], out.shape[2], out.shape[3]
+    width, height, channels = sizes[0], sizes[1], len(layers)
     size = height * width
     flat = out.reshape(out.size)
+    area = scratch_of(scratch, width, height)
     for game in range(len(worlds)):
         if not mask[game]:
             continue
         world = worlds[game]
         for column in range(width):
-            scratch.column_x[column] = screen_point(world, player, width, height, column, 0)[0]
+            area.column_x[column] = screen_point(world, player, width, height, column, 0)[0]
         for row in range(height):
-            scratch.row_y[row] = screen_point(world, player, width, height, 0, row)[1]
-        count = sort_units(world, player, scratch)
+            area.row_y[row] = screen_point(world, player, width, height, 0, row)[1]
+        count = sort_units(world, player, area)
         density = -1
         for channel in range(channels):
             first = (game * channels + channel) * size
-            draw_ground(world, player, layers[channel], scratch, tables, channel, flat, first)
+            draw_ground(world, player, layers[channel], area, flat, first)
             if layers[channel] == UNIT_DENSITY:
                 density = first
             elif layers[channel] == UNIT_DENSITY_AA:
-                draw_shares(world, player, count, width, height, scratch, tables, channel, flat, first)
-        drawn = cover_discs(world, player, count, width, height, scratch, flat, density)
-        finish_cover(scratch, drawn)
+                draw_shares(world, player, count, width, height, area, flat, first)
+        drawn = cover_discs(world, player, count, width, height, area, flat, density)
+        finish_cover(area, drawn)
         for channel in range(channels):
             if _IS_OF_UNITS[layers[channel]]:
                 first = (game * channels + channel) * size
-                draw_units(world, player, layers[channel], count, drawn, scratch, tables, channel, flat, first)
+                draw_units(world, player, layers[channel], count, drawn, area, tables, flat, first)
 
 
-def _draw_minimap(worlds, mask, player, layers, screen_width, screen_height, tables, scratch, out):
-    """Draw layers of the minimap; the screen's size in pixels gives the shape of the camera's view."""
-    channels, height, width = out.shape[1], out.shape[2], out.shape[3]
+def _draw_minimap(worlds, mask, player, sizes, layers, tables, scratch, out):
+    """Draw layers of the minimap; everything else is as for `draw_screen`."""
+    width, height, channels = sizes[2], sizes[3], len(layers)
     size = height * width
     flat = out.reshape(out.size)
+    area = scratch_of(scratch, width, height)
     for column in range(width):
-        scratch.column_x[column] = minimap_point(width, height, column, 0)[0]
+        area.column_x[column] = minimap_point(width, height, column, 0)[0]
     for row in range(height):
-        scratch.row_y[row] = minimap_point(width, height, 0, row)[1]
+        area.row_y[row] = minimap_point(width, height, 0, row)[1]
     for game in range(len(worlds)):
         if not mask[game]:
             continue
@@ -512,32 +522,26 @@ def _draw_minimap(worlds, mask, player, layers, screen_width, screen_height, tab
         for channel in range(channels):
             first = (game * channels + channel) * size
             content = _MINIMAP_CONTENTS[layers[channel]]
-            draw_ground(world, player, content, scratch, tables, channel, flat, first)
+            draw_ground(world, player, content, area, flat, first)
             if content == CAMERA:
-                draw_camera(world, player, width, height, screen_height / screen_width, tables, channel, flat, first)
-        count = sort_units(world, player, scratch)
-        drawn = cover_squares(world, count, width, height, scratch)
-        finish_cover(scratch, drawn)
+                draw_camera(world, player, width, height, sizes[1] / sizes[0], flat, first)
+        count = sort_units(world, player, area)
+        drawn = cover_squares(world, count, width, height, area)
+        finish_cover(area, drawn)
         for channel in range(channels):
             content = _MINIMAP_CONTENTS[layers[channel]]
             if _IS_OF_UNITS[content]:
                 first = (game * channels + channel) * size
-                draw_units(world, player, content, count, drawn, scratch, tables, channel, flat, first)
+                draw_units(world, player, content, count, drawn, area, tables, flat, first)
 
 
-_SCRATCH_TYPE = typeof(make_scratch(1, 1))
-_OUT_TYPES = (uint8[:, :, :, ::1], int32[:, :, :, ::1])
-
-draw_screen = entry(
-    *[
-        void(WORLDS_TYPE, boolean[::1], int64, int64[::1], uint8[:, ::1], _SCRATCH_TYPE, out_type)
-        for out_type in _OUT_TYPES
-    ]
-)(_draw_screen)
-
-draw_minimap = entry(
-    *[
-        void(WORLDS_TYPE, boolean[::1], int64, int64[::1], int64, int64, uint8[:, ::1], _SCRATCH_TYPE, out_type)
-        for out_type in _OUT_TYPES
-    ]
-)(_draw_minimap)
+_MASK_TYPE = boolean[::1]
+_SIZES_TYPE = types.UniTuple(int64, 4)
+_TABLES_TYPE = uint8[:, ::1]
+_SCRATCH_TYPE = typeof(make_scratch((1, 1, 1, 1)))
+_SIGNATURES = tuple(
+    void(WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, int64[::1], _TABLES_TYPE, _SCRATCH_TYPE, out)
+    for out in (uint8[:, :, :, ::1], int32[:, :, :, ::1])
+)
+draw_screen = entry(*_SIGNATURES)(_draw_screen)
+draw_minimap = entry(*_SIGNATURES)(_draw_minimap)
