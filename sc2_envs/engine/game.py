@@ -1,11 +1,10 @@
 """One game: a new episode, and one game loop after another.
 
-The order of a game loop: units walk and collide, the players' vision follows, the map's own rules judge. An action
-takes effect one game loop after it is sent, as in the real game.
+The order of a game loop: units walk and collide, the players' vision follows, the map's own rules judge.
 """
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.interface import FINE, FUNCTION_NOT_AVAILABLE, carry_out, is_available
+from sc2_envs.engine.interface import FINE, FUNCTION_NOT_AVAILABLE, NO_OP, carry_out, is_available
 from sc2_envs.engine.maps import after_loop, start
 from sc2_envs.engine.movement import move_units
 from sc2_envs.engine.units import NOTHING
@@ -47,19 +46,20 @@ def new_episode(world, playable, revealed, camera):
 
 @jit
 def play_step(world, player, sizes, function, arguments, game_loops, time_limit):
-    """Play some game loops, fewer where the episode ends; the action is carried out after the first of them.
+    """Carry out an action and play some game loops, fewer where the episode ends.
 
+    The action is at work in the first of these loops: sent at loop t, it shows at loop t + 1, as in the real game.
     Returns FINE, or the reason for which the action was refused. The reward is left in `world.reward`.
     """
     world.reward = 0.0
-    result = FINE if is_available(world, player, function) else FUNCTION_NOT_AVAILABLE
     world.last_function[player - 1] = NO_FUNCTION
-    for i in range(game_loops):
+    result = FUNCTION_NOT_AVAILABLE
+    if is_available(world, player, function):
+        result = carry_out(world, player, sizes, function, arguments)
+        if result == FINE and function != NO_OP:
+            world.last_function[player - 1] = function
+    for _ in range(game_loops):
         play_loop(world, time_limit)
-        if i == 0 and result == FINE:
-            result = carry_out(world, player, sizes, function, arguments)
-            if result == FINE and function != 0:
-                world.last_function[player - 1] = function
         if world.terminated or world.truncated:
             break
     return result
@@ -76,5 +76,3 @@ def play_loop(world, time_limit):
     world.score[PLAYER - 1, 0] += points
     if world.game_loop >= time_limit:
         world.truncated = 1
-
-

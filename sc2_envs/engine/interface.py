@@ -5,7 +5,16 @@ the selection.
 """
 
 from sc2_envs.actions import ARGUMENT_NAMES, FUNCTION_KIND, FunctionKind
-from sc2_envs.engine.abilities import ABILITY_MASK, ABILITY_OF_BIT, ATTACK, FUNCTION_BIT, HOLD_POSITION, MOVE, SMART, STOP
+from sc2_envs.engine.abilities import (
+    ABILITY_MASK,
+    ABILITY_OF_BIT,
+    ATTACK,
+    FUNCTION_BIT,
+    HOLD_POSITION,
+    MOVE,
+    SMART,
+    STOP,
+)
 from sc2_envs.engine.camera import minimap_point, screen_point
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.maps import clamp_camera

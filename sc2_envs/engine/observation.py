@@ -3,7 +3,6 @@
 Columns and values are pysc2's; the field names are in `sc2_envs.features`.
 """
 
-
 from sc2_envs.engine.abilities import RAW_FUNCTION
 from sc2_envs.engine.camera import CAMERA_WIDTH, screen_pixel
 from sc2_envs.engine.compile import jit
@@ -185,5 +184,3 @@ def control_groups(world, player, out):
             if (world.control_groups[slot] >> group) & 1 and world.owner[slot] == player:
                 out[group, 0] = ID[world.type[slot]]
                 break
-
-

@@ -175,5 +175,3 @@ def half_food_used(world, player):
         if world.owner[slot] == player:
             total += HALF_FOOD[world.type[slot]]
     return total
-
-

@@ -26,7 +26,11 @@ def update_vision(world):
     changed = world.vision_changed != 0
     world.vision_changed = 0
     for slot in range(world.slots):
-        if world.type[slot] != NOTHING and world.owner[slot] != NEUTRAL and cell_of(world, slot) != world.seen_from[slot]:
+        if (
+            world.type[slot] != NOTHING
+            and world.owner[slot] != NEUTRAL
+            and cell_of(world, slot) != world.seen_from[slot]
+        ):
             world.seen_from[slot] = cell_of(world, slot)
             changed = True
     if changed:
