@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from gymnasium import spaces
@@ -57,28 +57,27 @@ class Part:
     rows: int | None
     """number of rows that it is padded to where nothing else is asked for; None for a part of fixed shape"""
     shape: tuple[int, ...]
-    """of one row, or of the whole part where its shape is fixed"""
-    dtype: type
+    """of one row, or of the whole part where its shape is fixed; int64"""
     low: int
-    high: int
     summary: str
 
+
+_UNIT_COLUMNS = (len(FEATURE_UNIT_FIELDS),)
+_PANEL_COLUMNS = (len(UNIT_LAYER_FIELDS),)
 
 FEATURES: Mapping[str, Part] = {
     part.name: part
     for part in (
-        Part(
-            "feature_units", 256, (len(FEATURE_UNIT_FIELDS),), np.int64, -_INT32_MAX, _INT64_MAX, "units on the screen"
-        ),
-        Part("raw_units", 256, (len(FEATURE_UNIT_FIELDS),), np.int64, -_INT32_MAX, _INT64_MAX, "units on the map"),
-        Part("single_select", 1, (len(UNIT_LAYER_FIELDS),), np.int32, 0, _INT32_MAX, "the unit if one is selected"),
-        Part("multi_select", 256, (len(UNIT_LAYER_FIELDS),), np.int32, 0, _INT32_MAX, "the units if several are"),
-        Part("build_queue", 10, (len(UNIT_LAYER_FIELDS),), np.int32, 0, _INT32_MAX, "what the selection is training"),
-        Part("control_groups", None, (10, 2), np.int32, 0, _INT32_MAX, "unit type of the leader, and size"),
-        Part("last_actions", 1, (), np.int32, 0, _INT32_MAX, "ids of the functions that the last step carried out"),
-        Part("alerts", 2, (), np.int32, 0, _INT32_MAX, "the game's alerts of the last step"),
-        Part("score_cumulative", None, (len(SCORE_CUMULATIVE_FIELDS),), np.int64, -_INT64_MAX, _INT64_MAX, "the score"),
-        Part("game_loop", None, (1,), np.int32, 0, _INT32_MAX, "game loops since the episode began"),
+        Part("feature_units", 256, _UNIT_COLUMNS, -_INT32_MAX, "units on the screen"),
+        Part("raw_units", 256, _UNIT_COLUMNS, -_INT32_MAX, "units on the map that the player sees"),
+        Part("single_select", 1, _PANEL_COLUMNS, 0, "the selected unit, where it is one"),
+        Part("multi_select", 256, _PANEL_COLUMNS, 0, "the selected units, where they are several"),
+        Part("build_queue", 10, _PANEL_COLUMNS, 0, "what the selection trains; nothing does on the present maps"),
+        Part("control_groups", None, (10, 2), 0, "unit type of the leader, and size"),
+        Part("last_actions", 1, (), 0, "ids of the functions that the last step carried out"),
+        Part("alerts", 2, (), 0, "the game's alerts of the last step; the present maps give none"),
+        Part("score_cumulative", None, (len(SCORE_CUMULATIVE_FIELDS),), -_INT64_MAX, "the game's score"),
+        Part("game_loop", None, (1,), 0, "game loops since the episode began"),
     )
 }
 """Parts that `features=` adds to the observation, by pysc2's name."""
@@ -123,22 +122,40 @@ class Settings:
         }
 
 
+class Keywords(TypedDict, total=False):
+    """The keywords that every environment has; `SC2Env` documents them."""
+
+    backend: Literal["embedded", "game"]
+    screen_size: int | tuple[int, int]
+    minimap_size: int | tuple[int, int]
+    screen_layers: Literal["default", "all"] | Iterable[str]
+    minimap_layers: Literal["default", "all"] | Iterable[str]
+    encoding: Literal["uint8", "raw"]
+    action_set: Literal["default", "all"] | Iterable[str | int] | ActionSet
+    step_mul: int
+    strict: bool
+    mask: Literal["info", "obs", "none"]
+    features: Iterable[str] | Mapping[str, int]
+    opponent: None
+    render_mode: str | None
+
+
 def resolve_settings(
     map_name: str,
     *,
-    backend: str = "embedded",
+    backend: Any = "embedded",
     screen_size: Any = 64,
     minimap_size: Any = 64,
-    screen_layers: str | Iterable[str] = "default",
-    minimap_layers: str | Iterable[str] = "default",
-    encoding: str = "uint8",
+    screen_layers: Any = "default",
+    minimap_layers: Any = "default",
+    encoding: Any = "uint8",
     action_set: Any = "default",
-    step_mul: int = 8,
-    strict: bool = False,
-    mask: str = "info",
+    step_mul: Any = 8,
+    strict: Any = False,
+    mask: Any = "info",
     features: Any = (),
     opponent: Any = None,
-    render_mode: str | None = None,
+    render_mode: Any = None,
 ) -> Settings:
     """Check an environment's keywords and resolve them; `SC2Env` documents them.
 
@@ -168,11 +185,11 @@ def resolve_settings(
         minimap_size=minimap,
         screen_layers=resolve_layers(screen_layers, "screen"),
         minimap_layers=resolve_layers(minimap_layers, "minimap"),
-        encoding=encoding,  # type: ignore[arg-type]
+        encoding=encoding,
         action_set=_resolve_action_set(action_set, MAPS[name].default_functions, screen, minimap),
         step_mul=int(step_mul),
         strict=bool(strict),
-        mask=mask,  # type: ignore[arg-type]
+        mask=mask,
         features=resolve_features(features),
         render_mode=render_mode,
     )
@@ -193,7 +210,7 @@ def resolve_size(size: Any, name: str) -> tuple[int, int]:
         raise ValueError(f"{name}={size!r}: {allowed}; on fewer pixels, units would hide each other")
     if max(width, height) > MAX_SIDE:
         raise ValueError(
-            f"{name}={size!r}: {allowed}; at {MAX_SIDE} a pixel is already a tenth of a unit's walk in a step, "
+            f"{name}={size!r}: {allowed}; at {MAX_SIDE} a pixel of the screen is a tenth of a world unit, "
             "and more of them would only cost memory"
         )
     return width, height
@@ -249,7 +266,7 @@ def observation_space(settings: Settings) -> spaces.Dict:
         parts["action_mask"] = spaces.MultiBinary(settings.action_set.mask_size)
     for part, rows in settings.features:
         shape = part.shape if part.rows is None else (rows, *part.shape)
-        parts[part.name] = spaces.Box(part.low, part.high, shape, part.dtype)  # type: ignore[arg-type]
+        parts[part.name] = spaces.Box(part.low, _INT64_MAX, shape, np.int64)
         if part.rows is not None:
             parts[f"{part.name}_mask"] = spaces.MultiBinary(rows)
     return spaces.Dict(parts)
@@ -307,15 +324,16 @@ def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={value!r}{near}: allowed are {', '.join(map(repr, allowed))}")
 
 
-def check_keywords(unknown: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse keywords that an environment does not have.
+def check_keywords(keywords: Mapping[str, Any], more: Iterable[str] = ()) -> None:
+    """Refuse keywords that an environment does not have: those of `Keywords` and `more` are known.
 
     Raises:
-        TypeError: naming the first one and its near matches.
+        TypeError: naming the first unknown one and its near matches.
     """
-    for name in unknown:
-        known = tuple(known)
-        raise TypeError(f"unknown keyword {name!r}{near_matches(name, known)}: the keywords are {', '.join(known)}")
+    known = (*Keywords.__annotations__, *more)
+    for name in keywords:
+        if name not in known:
+            raise TypeError(f"unknown keyword {name!r}{near_matches(name, known)}: there are {', '.join(known)}")
 
 
 def check_backend(backend: Any) -> None:
