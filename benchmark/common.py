@@ -108,7 +108,7 @@ class Table:
         cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
         widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(self.columns))]
         numeric = [
-            bool(self.rows) and all(isinstance(row[i], int | float | None) for row in self.rows)
+            bool(self.rows) and all(type(row[i]) in (int, float, type(None)) for row in self.rows)
             for i in range(len(self.columns))
         ]
 
@@ -126,7 +126,7 @@ class Table:
 
 
 def show(cell: Any) -> str:
-    """A cell as a reader wants it: thousands separated, about three digits, nothing for None."""
+    """A cell as a reader wants it: thousands separated, no more digits than mean something, nothing for None."""
     if cell is None:
         return ""
     if isinstance(cell, bool):
@@ -134,9 +134,7 @@ def show(cell: Any) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
     if isinstance(cell, float):
-        if abs(cell) >= 100:
-            return f"{cell:,.0f}"
-        return f"{cell:.1f}" if abs(cell) >= 10 else f"{cell:.2f}"
+        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.1f}" if abs(cell) >= 100 else f"{cell:.2f}"
     return str(cell)
 
 

@@ -1,7 +1,7 @@
 """Training speed of two ranks on two cores against one rank on one core, with the same batch for each rank.
 
     python benchmark/scaling.py
-    python benchmark/scaling.py --repeats 5 --updates 200 --algorithm-flags --num-envs 32
+    python benchmark/scaling.py --repeats 5 --updates 200 --algorithm-flags="--screen-size 32"
 
 Runs take turns (1 rank, 2 ranks, 2 ranks, 1 rank, ...), so that a machine that slows down or speeds up meanwhile does
 so for both. Every process is kept on its cores. Docs: docs/benchmarks.md.
@@ -10,12 +10,13 @@ so for both. Every process is kept on its cores. Docs: docs/benchmarks.md.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ class Args:
     """steps of one update in each game"""
     target: float = 1.7
     """wanted ratio of the env steps a second for twice the ranks"""
-    algorithm_flags: tuple[str, ...] = field(default_factory=tuple)
-    """further flags for the algorithm, last on the command line"""
+    algorithm_flags: str = ""
+    """further flags for the algorithm as one text, last on its command line"""
     timeout_seconds: float = 600.0
     """the longest that one run may take"""
     output: Path = Path("runs/scaling")
@@ -62,7 +63,7 @@ def command(args: Args, ranks: int, runs_dir: Path, name: str) -> list[str]:
         "eval-episodes": 0,
     }
     words = [str(word) for key, value in flags.items() for word in (f"--{key}", value)]
-    return [*launcher, str(args.algorithm.resolve()), *words, "--no-capture-video", *args.algorithm_flags]
+    return [*launcher, str(args.algorithm.resolve()), *words, "--no-capture-video", *shlex.split(args.algorithm_flags)]
 
 
 def run_once(args: Args, ranks: int, cores: list[int], runs_dir: Path, name: str) -> dict[str, Any]:
@@ -148,9 +149,9 @@ def main(args: Args) -> int:
         "Training speed by number of ranks",
         ("ranks", "cores", "env steps/s", "slowest", "fastest", f"times {base} rank", "a rank, of ideal"),
         note=(
-            f"Medians of {args.repeats} runs of {args.updates} updates; {args.num_envs} games x {args.num_steps} steps a "
-            f"rank and update, screen {screen}, {args.env_id}. Acting and learning; compilation and evaluation are off "
-            "the clock."
+            f"Medians of {args.repeats} runs of {args.updates} updates; {args.num_envs} games x {args.num_steps} steps "
+            f"a rank and update, screen {screen}, {args.env_id}. Acting and learning; compilation and evaluation are "
+            "off the clock."
         ),
     )
     median = {number: float(np.median(values)) for number, values in speeds.items()}

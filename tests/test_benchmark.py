@@ -16,9 +16,16 @@ sys.path.insert(0, str(BENCHMARK))
 
 pytest.importorskip("tyro", reason="the benchmarks take their flags by tyro (extra: train)")
 
+import calibration  # noqa: E402
 import common  # noqa: E402
 import report  # noqa: E402
 import run as batch  # noqa: E402
+import scaling  # noqa: E402
+import throughput  # noqa: E402
+
+from sc2_envs.actions import ActionSet, InvalidActionError  # noqa: E402
+from sc2_envs.features import FEATURE_UNIT_FIELDS  # noqa: E402
+from sc2_envs.scripted import CollectMineralShardsScript, MoveToBeaconScript  # noqa: E402
 
 # Behaves as the algorithms do towards a batch: a run folder, --resume auto, saving on SIGTERM. Its result depends on
 # its flags alone. While <runs-dir>/break exists it fails; --seconds makes it slow enough to be interrupted.
@@ -498,3 +505,235 @@ def test_tables_are_markdown_and_targets_say_whether_they_were_reached(tmp_path)
     assert content["hardware"]["cores"] == len(common.available_cores())
     assert content["engine_version"] == "7"
     assert content["tables"][0]["rows"][0][1] == 31234.5
+
+
+# ---- scaling -----------------------------------------------------------------------------------------------------
+
+FAKE_RANKS = """
+import argparse, json, os, pathlib, sys
+parser = argparse.ArgumentParser()
+for name in ("env-id", "runs-dir", "run-name", "fail"):
+    parser.add_argument("--" + name)
+for name in ("total-timesteps", "num-envs", "num-steps", "eval-episodes", "screen-size"):
+    parser.add_argument("--" + name, type=int)
+parser.add_argument("--no-capture-video", action="store_true")
+args = parser.parse_args()
+ranks = int(os.environ["WORLD_SIZE"])
+assert len(os.sched_getaffinity(0)) == ranks and os.environ["OMP_NUM_THREADS"] == "1"
+if os.environ["RANK"] == "0" and args.fail != "yes":
+    folder = pathlib.Path(args.runs_dir) / args.run_name
+    folder.mkdir(parents=True)
+    config = {"args": {"screen_size": args.screen_size}, "versions": {"engine": "7"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    # 1,000 env steps a second for one rank, 1,800 for two
+    seconds = args.total_timesteps / (1000 + 800 * (ranks - 1))
+    result = {"status": "finished", "env_steps": args.total_timesteps, "training_seconds": seconds}
+    (folder / "result.json").write_text(json.dumps(result))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs core affinity")
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+@pytest.mark.parametrize(("target", "code"), [(1.7, 0), (1.9, 1)])
+def test_scaling_compares_ranks_on_cores_of_their_own(tmp_path, target, code):
+    pytest.importorskip("torch")
+    algorithm = tmp_path / "fake_ranks.py"
+    algorithm.write_text(FAKE_RANKS)
+    output = tmp_path / "out"
+    args = scaling.Args(algorithm, repeats=1, target=target, algorithm_flags="--screen-size 32", output=output)
+    before = common.available_cores()
+    assert scaling.main(args) == code
+    assert common.available_cores() == before
+    content = json.loads((output / "scaling.json").read_text())
+    assert content["targets"][0]["measured"] == pytest.approx(1.8)
+    assert content["targets"][0]["reached"] is (code == 0)
+    assert content["engine_version"] == "7"
+    assert [row[0] for row in content["tables"][0]["rows"]] == [1, 2]
+    assert "screen 32" in (output / "scaling.md").read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs core affinity")
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+def test_scaling_reports_a_failing_run(tmp_path, capsys):
+    pytest.importorskip("torch")
+    algorithm = tmp_path / "fake_ranks.py"
+    algorithm.write_text(FAKE_RANKS)
+    output = tmp_path / "out"
+    assert scaling.main(scaling.Args(algorithm, repeats=1, algorithm_flags="--fail yes", output=output)) == 1
+    assert "1 ranks failed" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_scaling_takes_turns_forth_and_back():
+    assert scaling.order_of((1, 2), 3) == [1, 2, 2, 1, 1, 2]
+
+
+# ---- random and scripted policies --------------------------------------------------------------------------------
+
+
+def test_random_actions_are_uniform_over_what_is_available():
+    available = np.zeros((30_000, 6), np.int8)
+    available[:, [0, 2, 5]] = 1
+    available[::2, 2] = 0  # every other game lacks one
+    actions = common.draw_actions(np.random.default_rng(0), available, np.array([6, 4, 9]))
+    assert actions.shape == (30_000, 3) and actions.dtype == np.int64
+    assert (available[np.arange(30_000), actions[:, 0]] == 1).all()
+    shares = np.bincount(actions[1::2, 0], minlength=6) / 15_000
+    assert shares == pytest.approx([1 / 3, 0, 1 / 3, 0, 0, 1 / 3], abs=0.02)
+    shares = np.bincount(actions[::2, 0], minlength=6) / 15_000
+    assert shares == pytest.approx([1 / 2, 0, 0, 0, 0, 1 / 2], abs=0.02)
+    for column, size in ((1, 4), (2, 9)):
+        assert np.bincount(actions[:, column], minlength=size) / 30_000 == pytest.approx([1 / size] * size, abs=0.02)
+
+
+def units(*rows):
+    """An observation of units (alliance, x, y, is_selected), in a table with room for more."""
+    table = np.zeros((len(rows) + 3, len(FEATURE_UNIT_FIELDS)), np.int64)
+    columns = [FEATURE_UNIT_FIELDS.index(name) for name in ("alliance", "x", "y", "is_selected")]
+    for row, values in enumerate(rows):
+        table[row, columns] = values
+    table[len(rows) :] = 3  # what the mask hides must not be read
+    mask = np.zeros(len(table), np.int8)
+    mask[: len(rows)] = 1
+    return {"feature_units": table, "feature_units_mask": mask}
+
+
+def test_the_beacon_script_selects_once_and_then_walks():
+    action_set = ActionSet(MoveToBeaconScript.FUNCTIONS, (84, 84), (64, 64))
+    policy = MoveToBeaconScript(action_set)
+    for _ in range(2):
+        policy.reset()
+        seen = units((1, 10, 20, 0), (3, 50, 60, 0))
+        assert action_set.decode(policy.act(seen)) == ("select_army", {"select_add": "select"})
+        assert action_set.decode(policy.act(seen)) == ("Move_screen", {"queued": "now", "screen": (50, 60)})
+        seen = units((1, 10, 20, 1), (3, 5, 6, 0))
+        assert action_set.decode(policy.act(seen)) == ("Move_screen", {"queued": "now", "screen": (5, 6)})
+    assert action_set.decode(policy.act(units((1, 10, 20, 1))))[0] == "no_op"
+
+
+def test_the_shard_script_sends_the_marines_in_turn_to_different_shards():
+    action_set = ActionSet(CollectMineralShardsScript.FUNCTIONS, (84, 84), (64, 64))
+    policy = CollectMineralShardsScript(action_set)
+    shards = ((3, 30, 20, 0), (3, 12, 20, 0), (3, 70, 70, 0))
+    first = action_set.decode(policy.act(units((1, 10, 20, 0), (1, 11, 20, 0), *shards)))
+    assert first == ("select_point", {"select_point_act": "select", "screen": (10, 20)})
+    move = action_set.decode(policy.act(units((1, 10, 20, 1), (1, 11, 20, 0), *shards)))
+    assert move == ("Move_screen", {"queued": "now", "screen": (12, 20)})
+    other = action_set.decode(policy.act(units((1, 10, 20, 1), (1, 11, 20, 0), *shards)))
+    assert other[1]["screen"] == (11, 20)
+    # the nearest is the first one's target
+    move = action_set.decode(policy.act(units((1, 10, 20, 0), (1, 11, 20, 1), *shards)))
+    assert move == ("Move_screen", {"queued": "now", "screen": (30, 20)})
+    # a click that selected nobody is made again
+    policy.reset()
+    for _ in range(2):
+        assert action_set.decode(policy.act(units((1, 10, 20, 0), *shards)))[0] == "select_point"
+    assert action_set.decode(policy.act(units((1, 10, 20, 1))))[0] == "no_op"
+
+
+def test_a_script_refuses_an_action_set_without_its_functions():
+    with pytest.raises(InvalidActionError, match="Move_screen"):
+        MoveToBeaconScript(ActionSet(["select_army"]))
+
+
+# ---- calibration and throughput on the engine --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("env_id", "policy", "low", "high"),
+    [
+        ("SC2MoveToBeacon-v0", "script", 24.5, 28.0),
+        ("SC2MoveToBeacon-v0", "random", 0.0, 3.0),
+        ("SC2CollectMineralShards-v0", "script", 100.0, 120.0),
+        ("SC2CollectMineralShards-v0", "random", 11.0, 23.0),
+    ],
+)
+def test_a_few_episodes_play_about_as_the_real_game(env_id, policy, low, high):
+    played = calibration.play(env_id, policy, episodes=40, seed=5)
+    assert played.env_steps == 40 * 240
+    assert low <= played.returns.mean() <= high
+    again = calibration.play(env_id, policy, episodes=40, seed=5)
+    assert (again.returns == played.returns).all()
+    other = calibration.play(env_id, policy, episodes=40, seed=6)
+    assert (other.returns != played.returns).any()
+
+
+def test_calibration_prints_ours_beside_the_real_games(tmp_path, capsys):
+    args = calibration.Args(env_ids=("SC2MoveToBeacon-v0",), policies=("random",), episodes=50, output=tmp_path)
+    code = calibration.main(args)
+    content = json.loads((tmp_path / "calibration.json").read_text())
+    row = dict(zip(content["tables"][0]["columns"], content["tables"][0]["rows"][0], strict=True))
+    returns = np.array(content["returns"]["SC2MoveToBeacon-v0"]["random"])
+    assert returns.shape == (50,)
+    assert row["ours mean"] == pytest.approx(returns.mean())
+    assert (row["real mean"], row["real max"], row["wanted"]) == (1.0, 6, "1 +- 0.7")
+    assert row["passed"] is (abs(returns.mean() - 1) <= 0.7) is (code == 0)
+    assert "real StarCraft II, published" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"env_ids": ("SC2MoveToBacon-v0",)}, "SC2MoveToBacon-v0"),
+        ({"policies": ("clever",)}, "clever"),
+        ({"episodes": 1}, "--episodes 1"),
+    ],
+)
+def test_calibration_refuses_what_it_does_not_know(flags, message, capsys):
+    assert calibration.main(calibration.Args(**flags)) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["batched, out=", "batched, rollout", "batched, copies", "SC2Env.step", "sync"])
+def test_each_way_in_is_measured(way):
+    games = 1 if way == "SC2Env.step" else 3
+    cell = throughput.Cell(way, 16, "all", "uint8", games, 1 if way.startswith("batched") else None)
+    throughput.measure(cell, "SC2CollectMineralShards-v0", seconds=0.02, repeats=3, seed=1)
+    assert 0 < cell.slowest <= cell.steps_per_second
+    assert cell.step_microseconds == pytest.approx(1e6 * games / cell.steps_per_second)
+    assert 0 < cell.copy_share < 2
+
+
+def test_the_grid_of_throughput_holds_what_the_targets_ask_for():
+    args = throughput.Args()
+    cells = throughput.grid(args)
+    assert len({(c.way, c.size, c.layers, c.encoding, c.games, c.threads) for c in cells}) == len(cells)
+    for size in (16, 32, 64, 84):
+        for layers in ("default", "all"):
+            found = {
+                (c.way, c.games, c.threads) for c in cells if (c.size, c.layers, c.encoding) == (size, layers, "uint8")
+            }
+            assert found == {
+                ("batched, out=", 1, 1), ("batched, copies", 1, 1), ("SC2Env.step", 1, None), ("sync", 1, None),
+                ("async", 1, None), ("batched, out=", 64, 1), ("batched, out=", 64, 2), ("batched, rollout", 64, 1),
+                ("batched, copies", 64, 1), ("sync", 64, None), ("async", 64, None),
+            }  # fmt: skip
+    assert {c.size for c in cells if c.encoding == "raw"} == {64}
+
+
+@pytest.mark.skipif(common.resident_megabytes() is None, reason="the system does not tell a process its memory")
+def test_memory_is_measured_in_processes_of_their_own():
+    growth = throughput.in_child("memory_growth", env_id="SC2MoveToBeacon-v0", episodes=100, games=20)
+    assert growth["episodes"] >= 100
+    assert abs(growth["growth"]) < 50 < growth["resident"]
+    assert -1 < throughput.game_memory("SC2MoveToBeacon-v0", 16, few=8, many=264) < 1
+
+
+@pytest.mark.slow
+def test_throughput_prints_all_its_targets(tmp_path):
+    command = [
+        sys.executable,
+        str(BENCHMARK / "throughput.py"),
+        "--quick",
+        "--games",
+        "1",
+        "4",
+        "--output",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode in (0, 1), done.stderr
+    content = json.loads((tmp_path / "throughput.json").read_text())
+    assert len(content["targets"]) == 7
+    assert {cell["way"] for cell in content["cells"]} >= {"async", "sync", "SC2Env.step", "batched, rollout"}
+    assert "np.copyto" in done.stdout
