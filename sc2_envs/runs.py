@@ -1,0 +1,362 @@
+"""Run folders: what a training run leaves on disk, in the one format that all algorithms write.
+
+    <runs_dir>/<run_name>/
+        config.json                 arguments, command, versions, commit, hardware
+        metrics.jsonl               one object a line, with global_step and training_seconds
+        events.out.tfevents.*       the same numbers for TensorBoard
+        checkpoints/step_<n>.pt     the newest few, and `latest`, a text file that names the newest
+        videos/
+        result.json                 status, steps, seconds, evaluation, paths
+
+An algorithm decides what is measured and what a checkpoint holds; this module only writes, finds and reads it. It is
+meant for one process of a job, the one of rank 0. PyTorch, TensorBoard and rich are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sc2_envs import ENV_IDS
+from sc2_envs.engine import ENGINE_VERSION
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def check_env_id(env_id: str) -> None:
+    """Refuse an id that no environment has, naming near ones; `module:id` imports the module first.
+
+    Raises:
+        SystemExit: as a program's message.
+    """
+    module, _, name = env_id.rpartition(":")
+    try:
+        importlib.import_module(module or "sc2_envs")
+        gym.spec(name)
+    except (ImportError, gym.error.Error) as error:
+        near = difflib.get_close_matches(name, ENV_IDS, 3, 0.5) or ENV_IDS
+        raise SystemExit(
+            f"--env-id {env_id}: there is no such environment ({error}). Near: {', '.join(near)}"
+        ) from None
+
+
+# ---- finding -----------------------------------------------------------------------------------------------------
+
+
+def locate(runs_dir: str | Path, run_name: str, default_name: str, resume: str) -> tuple[Path, Path | None]:
+    """Folder of the run that is asked for, and the checkpoint that it continues, if any.
+
+    Args:
+        runs_dir: the folder of run folders.
+        run_name: name of the run folder; empty for `<default_name>__<unix time>`.
+        default_name: what runs of this environment, algorithm and seed are called.
+        resume: empty for a new run; the path of a checkpoint; or `"auto"`, the newest checkpoint of `run_name`, or
+            without a name that of the newest like run that has not finished. Where there is none, a new run starts.
+
+    Raises:
+        SystemExit: for a checkpoint that is not there, and for a new run in the folder of another one.
+    """
+    runs_dir = Path(runs_dir)
+    if resume == "auto":
+        if run_name:
+            candidates = [runs_dir / run_name]
+        else:
+            like = [folder for folder in runs_dir.glob(f"{default_name}__*") if _start_time(folder, default_name)]
+            like.sort(key=lambda folder: _start_time(folder, default_name), reverse=True)
+            candidates = [folder for folder in like if _status(folder) != "finished"]
+        for folder in candidates:
+            latest = folder / "checkpoints" / "latest"
+            if latest.exists():
+                return folder, latest.with_name(latest.read_text(encoding="utf-8").strip())
+    elif resume:
+        path = Path(resume)
+        if not path.is_file():
+            raise SystemExit(f"--resume {resume}: there is no such file; give the path of a checkpoint, or auto")
+        return path.parent.parent, path
+    folder = runs_dir / (run_name or f"{default_name}__{int(time.time())}")
+    if not resume and (folder / "metrics.jsonl").exists():
+        raise SystemExit(f"{folder} holds a run: continue it with --resume auto, or choose another --run-name")
+    return folder, None
+
+
+def _start_time(folder: Path, default_name: str) -> int:
+    suffix = folder.name[len(default_name) + 2 :]
+    return int(suffix) if suffix.isdigit() else 0
+
+
+def _status(folder: Path) -> str | None:
+    path = folder / "result.json"
+    return json.loads(path.read_text(encoding="utf-8"))["status"] if path.exists() else None
+
+
+def load_checkpoint(path: str | Path, observation_space: Any, action_space: Any, resuming: bool) -> dict[str, Any]:
+    """A checkpoint, on the CPU, if it was made for these spaces.
+
+    Raises:
+        SystemExit: where it was made for other spaces, and when resuming also for another version of the engine.
+            For an evaluation that is only a warning.
+    """
+    import torch
+
+    if not Path(path).is_file():
+        raise SystemExit(f"{path}: there is no such file; give the path of a checkpoint")
+    checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    for name, space in (("observation_space", observation_space), ("action_space", action_space)):
+        if checkpoint[name] != str(space):
+            raise SystemExit(f"{path} was made for {name} {checkpoint[name]}, but this environment's is {space}")
+    if checkpoint["engine_version"] != ENGINE_VERSION:
+        message = f"{path} was made with engine version {checkpoint['engine_version']}, this is {ENGINE_VERSION}"
+        if resuming:
+            raise SystemExit(f"{message}: half-played games cannot go on in another engine. Start a new run")
+        print(f"warning: {message}; its score may differ", file=sys.stderr)
+    return checkpoint
+
+
+def refuse_other_args(
+    path: str | Path, before: Mapping[str, Any], now: Mapping[str, Any], fixed: Sequence[str]
+) -> None:
+    """A resumed run is the same run: refuse a change of the `fixed` arguments, name a change of any other.
+
+    Raises:
+        SystemExit: naming the argument and both values.
+    """
+    for name in before.keys() & now.keys() - {"resume", "run_name", "runs_dir", "evaluate"}:
+        flag = f"--{name.replace('_', '-')}"
+        if before[name] != now[name] and name in fixed:
+            raise SystemExit(f"{path} was made with {flag} {before[name]} and cannot go on with {now[name]}")
+        if before[name] != now[name]:
+            print(f"{flag} was {before[name]} so far and is {now[name]} from here on", file=sys.stderr)
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------
+
+
+def describe(args: Mapping[str, Any], algorithm: str, world_size: int, gpu: str | None) -> dict[str, Any]:
+    """Content of config.json: enough to run it again, and to read its numbers later."""
+    packages = {"sc2_envs": "sc2-envs"} | {name: name for name in ("torch", "numpy", "numba", "gymnasium")}
+    here = Path(sys.argv[0]).resolve().parent
+    commit, changes = _git(here, "rev-parse", "HEAD"), _git(here, "status", "--porcelain", "--untracked-files=no")
+    return {
+        "args": dict(args),
+        "command": [sys.executable, *sys.argv],
+        "env_id": args["env_id"],
+        "algorithm": algorithm,
+        "seed": args["seed"],
+        "world_size": world_size,
+        "versions": {"python": platform.python_version(), "engine": ENGINE_VERSION}
+        | {name: _version(distribution) for name, distribution in packages.items()},
+        "commit": commit,
+        "commit_dirty": None if commit is None else bool(changes),
+        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": gpu},
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def _git(folder: Path, *command: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True)
+    except OSError:  # git is not installed
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+class Run:
+    """A run folder that is being written.
+
+    Args:
+        folder: the run folder; made where it is missing.
+        config: what config.json says; the file of a resumed run stays as it is.
+        resumed_at: global step of the checkpoint that the run continues from. Metrics and checkpoints of later steps
+            are dropped, so that nothing stands there twice.
+    """
+
+    def __init__(self, folder: Path, config: Mapping[str, Any], resumed_at: int | None = None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.folder = folder
+        self.result: dict[str, Any] = {"status": "failed", "env_steps": resumed_at or 0, "training_seconds": 0.0}
+        self.result |= {"evaluation": {}, "checkpoint": None, "video": None}
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        if not (folder / "config.json").exists():
+            write_atomically(folder / "config.json", json.dumps(config, indent=2))
+        if resumed_at is not None:
+            self._drop_after(resumed_at)
+        self._metrics = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._board = SummaryWriter(str(folder), purge_step=None if resumed_at is None else resumed_at + 1)
+        if resumed_at is None:
+            rows = "\n".join(f"|{name}|{value}|" for name, value in config["args"].items())
+            self._board.add_text("hyperparameters", f"|param|value|\n|-|-|\n{rows}")
+
+    def _drop_after(self, global_step: int) -> None:
+        metrics = self.folder / "metrics.jsonl"
+        kept = []
+        for line in metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else ():
+            try:
+                later = json.loads(line)["global_step"] > global_step
+            except json.JSONDecodeError:  # the last line of a run that was killed
+                continue
+            kept += [] if later else [line]
+        write_atomically(metrics, "".join(f"{line}\n" for line in kept))
+        for path in (self.folder / "checkpoints").glob("step_*.pt"):
+            if _step(path) > global_step:
+                path.unlink()
+
+    def log(self, global_step: int, training_seconds: float, metrics: Mapping[str, float]) -> None:
+        """Write one line of metrics, and the same to TensorBoard; both are on disk when this returns."""
+        line = {"global_step": global_step, "training_seconds": training_seconds, **metrics}
+        self._metrics.write(json.dumps(line) + "\n")
+        self._metrics.flush()
+        for name, value in metrics.items():
+            self._board.add_scalar(name, value, global_step)
+        self._board.flush()
+
+    def save_checkpoint(self, checkpoint: Mapping[str, Any], keep: int) -> Path:
+        """Write checkpoints/step_<global_step>.pt whole or not at all; then drop all but the newest `keep`."""
+        import torch
+
+        folder = self.folder / "checkpoints"
+        path = folder / f"step_{checkpoint['global_step']}.pt"
+        temporary = path.with_suffix(".tmp")
+        torch.save(checkpoint, temporary)
+        os.replace(temporary, path)
+        write_atomically(folder / "latest", path.name)
+        for old in sorted(folder.glob("step_*.pt"), key=_step)[:-keep]:
+            old.unlink()
+        return path
+
+    def close(self) -> None:
+        """Write result.json and close the files."""
+        write_atomically(self.folder / "result.json", json.dumps(self.result, indent=2))
+        self._metrics.close()
+        self._board.close()
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.stem.removeprefix("step_"))
+
+
+def summary(returns: Sequence[float]) -> dict[str, Any]:
+    """An evaluation as result.json holds it: number, mean, deviation, extremes and the episodes' returns."""
+    values = np.asarray(returns, float)
+    numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
+    return {"episodes": len(values), **{name: float(x) for name, x in numbers.items()}, "returns": values.tolist()}
+
+
+def write_video(frames: Sequence[NDArray[np.uint8]], path: Path, fps: float) -> Path:
+    """Write frames (H, W, 3) as an mp4, or where ffmpeg is missing as a GIF, which is said. Returns the file's path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import imageio_ffmpeg
+
+        height, width = (side - side % 2 for side in frames[0].shape[:2])  # the codec wants even sides
+        writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
+        writer.send(None)
+        for frame in frames:
+            writer.send(np.ascontiguousarray(frame[:height, :width]))
+        writer.close()
+    except (ImportError, RuntimeError, OSError) as error:
+        from PIL import Image
+
+        path = path.with_suffix(".gif")
+        print(f"no mp4 ({error}): pip install imageio-ffmpeg. The video is {path} instead", file=sys.stderr)
+        first, *others = [Image.fromarray(frame) for frame in frames]
+        first.save(path, save_all=True, append_images=others, duration=round(1000 / fps), loop=0)
+    return path
+
+
+# ---- while it runs -----------------------------------------------------------------------------------------------
+
+
+class ProgressLine:
+    """One line that is kept current on a terminal; elsewhere a new line every `every_seconds`."""
+
+    def __init__(self, total_timesteps: int, every_seconds: float = 10.0) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(soft_wrap=True, highlight=False)
+        self._total, self._every, self._printed_at = total_timesteps, every_seconds, time.monotonic()
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        if self._live:
+            self._live.start()
+
+    def show(self, global_step: int, steps_per_second: float, mean_return: float | None) -> None:
+        """Show how far the run is. `mean_return` is None until an episode has ended."""
+        left = int(max(0, self._total - global_step) / max(steps_per_second, 1e-9))
+        line = f"{global_step:,} of {self._total:,} steps, {steps_per_second:,.0f} steps/s, "
+        line += "no episode has ended yet" if mean_return is None else f"mean return {mean_return:.2f}"
+        line += f", {left // 60}:{left % 60:02d} left"
+        if self._live:
+            self._live.update(line, refresh=True)
+        elif time.monotonic() - self._printed_at >= self._every:
+            self._printed_at = time.monotonic()
+            print(line, flush=True)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._live:
+            self._live.stop()
+
+
+class StopSignal:
+    """SIGTERM and Ctrl-C become a request, `requested`, that the program meets when it can; a second Ctrl-C interrupts.
+
+    Use it as a context; outside of it the signals do what they did before.
+    """
+
+    def __init__(self) -> None:
+        self.requested = ""
+        """name of the signal that came, empty before"""
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignal:
+        if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
+            self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.requested = signal.Signals(number).name
