@@ -90,7 +90,7 @@ GROUND_HEIGHT = 170
 NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
 FULL_SHARE = 16  # of a pixel that a disc covers wholly
-SHARE_BITS = 16  # shares are summed in steps of 2^-16, so that the sum does not depend on its order
+SHARE_BITS = 24  # shares are summed in steps of 2^-24, so that the sum does not depend on its order
 MOST_UNITS = 255  # of the two density layers, a byte each in the game
 
 # Units are drawn by falling radius: rank 0 first.
@@ -103,7 +103,7 @@ class Scratch(NamedTuple):
     """Working memory of one thread; what it holds between two calls means nothing."""
 
     top: NDArray[np.int32]  # (H*W,): 1 + place in the order of drawing of the top unit; all zero between two games
-    share: NDArray[np.int32]  # (H*W,): sum of the shares for unit_density_aa; all zero between two games
+    share: NDArray[np.int64]  # (H*W,): sum of the shares for unit_density_aa; all zero between two games
     pixels: NDArray[np.int32]  # (H*W,): the pixels that show a unit ...
     units: NDArray[np.int32]  # (H*W,): ... and which one, by its place in the order of drawing
     order: NDArray[np.int32]  # (MAX_UNITS,): slots in the order of drawing
@@ -125,7 +125,7 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
     size = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
     return Scratch(
         top=np.zeros(size, np.int32),
-        share=np.zeros(size, np.int32),
+        share=np.zeros(size, np.int64),
         pixels=np.zeros(size, np.int32),
         units=np.zeros(size, np.int32),
         order=np.zeros(MAX_UNITS, np.int32),
