@@ -271,7 +271,7 @@ def test_dangerous_loads_are_seen(call, dangerous):
 # ---- what the algorithm files share ------------------------------------------------------------------------------
 
 # Names that every file has in a form of its own.
-OWN = {"Args", "main", "check_args"}
+OWN = {"Args", "main", "train", "check_args", "evaluate_checkpoint"}
 
 
 def definitions(path: Path) -> dict[str, str]:
