@@ -40,7 +40,9 @@ _entries: list[tuple[Any, list[Any]]] = []
 def source_hash() -> str:
     """Hash of what the compiled code depends on: the engine's sources, Python, Numba, LLVM and the CPU."""
     digest = hashlib.sha256()
-    for path in sorted([*_SOURCES.glob("*.py"), *_SOURCES.parent.glob("*.py"), *_SOURCES.parent.glob("data/*.csv")]):
+    package = _SOURCES.parent
+    vocabulary = [package / "actions.py", package / "features.py", package / "data" / "functions.csv"]
+    for path in sorted([*_SOURCES.glob("*.py"), *vocabulary]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for part in (
         sys.version,

@@ -11,8 +11,10 @@ from sc2_envs.engine.abilities import HOLD_POSITION, PATROL
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.orders import finish_order, holds_position, turn_patrol_back
 from sc2_envs.engine.units import INNER_RADIUS, NOTHING, SPEED, on_grid, slot_of
+from sc2_envs.engine.world import PUSHED, SETTLED, UNSETTLED, WALKED
 
 TURN = np.deg2rad(999.84) / 16  # radians a game loop
+TOUCHING = 2.0 / 4096  # overlap that is left alone: what rounding to the grid of positions can leave
 
 
 @jit
@@ -20,10 +22,9 @@ def move_units(world):
     """Every unit that has somewhere to go takes the step of one game loop."""
     anybody = False
     for slot in range(world.slots):
-        world.moved[slot] = 0
         if world.order_count[slot] > 0 and SPEED[world.type[slot]] > 0.0:
             walk(world, slot)
-            anybody = anybody or world.moved[slot] != 0
+        anybody = anybody or world.moved[slot] != SETTLED
     if anybody:
         separate_units(world)
 
@@ -57,7 +58,7 @@ def walk(world, slot):
         else:
             world.x[slot] = on_grid(world.x[slot] + dx / distance * step)
             world.y[slot] = on_grid(world.y[slot] + dy / distance * step)
-        world.moved[slot] = 1
+        world.moved[slot] = WALKED
     if world.order_target[slot, 0] == 0 and step == distance:
         arrive(world, slot)
 
@@ -83,55 +84,74 @@ def turn_towards(world, slot, dx, dy):
 
 @jit
 def separate_units(world):
-    """Push overlapping units apart, each pair once, in the order of the slots."""
+    """Push overlapping units apart, each pair once, in the order of the slots; who is pushed is looked at next loop."""
     for a in range(world.slots):
         if INNER_RADIUS[world.type[a]] == 0.0:
             continue
         for b in range(a + 1, world.slots):
-            if world.moved[a] == 0 and world.moved[b] == 0:
+            if world.moved[a] == SETTLED and world.moved[b] == SETTLED:
                 continue
             if INNER_RADIUS[world.type[b]] == 0.0:
                 continue
             reach = INNER_RADIUS[world.type[a]] + INNER_RADIUS[world.type[b]]
             dx = world.x[b] - world.x[a]
             dy = world.y[b] - world.y[a]
-            if dx * dx + dy * dy >= reach * reach:
-                continue
-            if not meet_at_goal(world, a, b):
+            if dx * dx + dy * dy < reach * reach:
+                meet_at_goal(world, a, b)
                 push_apart(world, a, b, reach)
+    for slot in range(world.slots):
+        world.moved[slot] = UNSETTLED if world.moved[slot] == PUSHED else SETTLED
 
 
 @jit
 def meet_at_goal(world, a, b):
-    """A walking unit that touches one which has finished at the same goal has arrived too: no jostling for the spot."""
-    if world.order_count[a] == 0:
-        a, b = b, a
-    if world.order_count[a] == 0 or world.order_count[b] != 0 or world.owner[a] != world.owner[b]:
-        return False
-    if world.goal_x[b] != world.order_x[a, 0] or world.goal_y[b] != world.order_y[a, 0]:
-        return False
-    push_apart(world, a, b, INNER_RADIUS[world.type[a]] + INNER_RADIUS[world.type[b]])
-    arrive(world, a)
-    return True
+    """Units of one owner on their way to the same point, that touch, need not jostle for it.
+
+    Who stands on the point has arrived, and so has who touches one that has.
+    """
+    if world.owner[a] != world.owner[b]:
+        return
+    for first, second in ((a, b), (b, a)):
+        if not walks_to_point(world, first):
+            continue
+        x, y = world.order_x[first, 0], world.order_y[first, 0]
+        if walks_to_point(world, second):
+            if world.order_x[second, 0] == x and world.order_y[second, 0] == y:
+                radius = INNER_RADIUS[world.type[first]]
+                if (world.x[first] - x) ** 2 + (world.y[first] - y) ** 2 <= radius * radius:
+                    arrive(world, first)
+        elif world.order_count[second] == 0 and world.goal_x[second] == x and world.goal_y[second] == y:
+            arrive(world, first)
+
+
+@jit
+def walks_to_point(world, slot):
+    """Whether the unit's order ends at a point of the ground."""
+    return world.order_count[slot] > 0 and world.order_target[slot, 0] == 0 and not holds_position(world, slot)
+
+
+@jit
+def is_walking(world, slot):
+    """Whether the unit has somewhere to go, or came there in this game loop."""
+    return world.order_count[slot] > 0 or world.moved[slot] == WALKED
 
 
 @jit
 def push_apart(world, a, b, reach):
     """Part two overlapping units along the line of their centres, by the share that each has to give way."""
     share_a = 0.5
+    a_walks, b_walks = is_walking(world, a), is_walking(world, b)
     if holds_position(world, a) != holds_position(world, b):
         share_a = 0.0 if holds_position(world, a) else 1.0
-    elif world.owner[a] != world.owner[b]:
-        if (world.order_count[a] > 0) != (world.order_count[b] > 0):
-            share_a = 1.0 if world.order_count[a] > 0 else 0.0
-    elif (world.order_count[a] > 0) != (world.order_count[b] > 0):
-        share_a = 0.0 if world.order_count[a] > 0 else 1.0
+    elif a_walks != b_walks:
+        # the idle one gives way, but not to another owner's
+        share_a = 1.0 if a_walks == (world.owner[a] != world.owner[b]) else 0.0
     for _ in range(2):  # a second time with the shares the other way round, where a wall stopped the first push
         dx = world.x[b] - world.x[a]
         dy = world.y[b] - world.y[a]
         distance = np.sqrt(dx * dx + dy * dy)
         overlap = reach - distance
-        if overlap <= 0.0:
+        if overlap <= TOUCHING:
             return
         if distance == 0.0:
             dx, distance = 1.0, 1.0
@@ -148,4 +168,4 @@ def shove(world, slot, dx, dy):
     world.x[slot] = on_grid(min(max(world.x[slot] + dx, world.playable[0]), world.playable[2]))
     world.y[slot] = on_grid(min(max(world.y[slot] + dy, world.playable[1]), world.playable[3]))
     if dx != 0.0 or dy != 0.0:
-        world.moved[slot] = 1
+        world.moved[slot] = PUSHED

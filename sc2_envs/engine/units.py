@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.world import MAX_UNITS, NEUTRAL
+from sc2_envs.engine.world import MAX_UNITS, NEUTRAL, UNSETTLED
 
 LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
@@ -122,6 +122,7 @@ def create_unit(world, unit_type, owner, x, y):
     world.goal_x[slot] = -1.0
     world.goal_y[slot] = -1.0
     world.seen_from[slot] = -1
+    world.moved[slot] = UNSETTLED
     if owner != NEUTRAL:
         world.vision_changed = 1
     return slot

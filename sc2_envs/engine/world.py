@@ -3,7 +3,8 @@
 A batch of games is an array of such records, so a snapshot is a copy of bytes and two games never share anything.
 Units live in slots of the sub-array fields; a slot whose `type` is `units.NOTHING` is free. Positions are multiples of
 1/4096 world unit, as in the game, and therefore exact in the float32 of the protocol too. x grows to the right and
-y upwards; the origin is the lower left corner of the map.
+y upwards; the origin is the lower left corner of the map. Every field fills whole groups of 8 bytes: a record has no
+padding, whose bytes NumPy would leave to chance in copies.
 """
 
 import numpy as np
@@ -22,16 +23,19 @@ NEUTRAL = 0  # the protocol says 16
 PLAYER = 1
 ENEMY = 2
 
+# values of a unit's `moved`: what has happened to it since its overlaps with others were looked at
+SETTLED, WALKED, PUSHED, UNSETTLED = range(4)
+
 WORLD = np.dtype(
     [
         # --- the game ---
-        ("map", np.int32),  # index into maps.MAPS
+        ("map", np.int64),  # index into maps.MAPS
         ("random_key", np.uint64),
         ("random_counter", np.uint64),
-        ("game_loop", np.int32),  # 22.4 a second
+        ("game_loop", np.int64),  # 22.4 a second
         ("reward", np.float64),  # earned since the step began
-        ("terminated", np.uint8),  # won or lost
-        ("truncated", np.uint8),  # the map's timer ran out
+        ("terminated", np.int64),  # won or lost
+        ("truncated", np.int64),  # the map's timer ran out
         ("playable", np.float64, (4,)),  # left, bottom, right, top: units and targets stay inside
         ("revealed", np.float64, (4,)),  # left, bottom, right, top: what the map shows to everybody at any time
         # --- players; index 0 is player 1 ---
@@ -43,10 +47,10 @@ WORLD = np.dtype(
         ("score", np.int64, (MAX_PLAYERS, SCORE_DETAILS)),
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
-        ("vision_changed", np.uint8),  # a unit came or went since visibility was drawn
+        ("vision_changed", np.int64),  # a unit came or went since visibility was drawn
         # --- units, by slot ---
-        ("slots", np.int32),  # slots in use are all below this number
-        ("next_tag", np.int32),
+        ("slots", np.int64),  # slots in use are all below this number
+        ("next_tag", np.int64),
         ("type", np.int16, (MAX_UNITS,)),  # row of the table in units.py
         ("owner", np.uint8, (MAX_UNITS,)),
         ("tag", np.int32, (MAX_UNITS,)),
@@ -69,7 +73,7 @@ WORLD = np.dtype(
         ("patrol_y", np.float64, (MAX_UNITS,)),
         ("goal_x", np.float64, (MAX_UNITS,)),  # where the last finished move was to end
         ("goal_y", np.float64, (MAX_UNITS,)),
-        ("moved", np.uint8, (MAX_UNITS,)),  # in this game loop, by itself or pushed
+        ("moved", np.uint8, (MAX_UNITS,)),  # SETTLED, WALKED, PUSHED or UNSETTLED (new, or pushed a loop ago)
         ("seen_from", np.int32, (MAX_UNITS,)),  # cell y * MAP_SIZE + x that the unit's sight was last drawn from
     ],
     align=True,

@@ -1,0 +1,84 @@
+"""The compile cache: it notices every edit, and processes that start together share it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "sc2_envs"
+
+PLAY = """
+import numpy as np
+from sc2_envs.engine import Games
+games = Games("MoveToBeacon", 4)
+for i in range(4):
+    games.seed(i, i)
+games.reset()
+select, move = np.full(4, 7, np.int32), np.full(4, 331, np.int32)
+arguments = np.zeros((4, 13), np.int32)
+games.step(select, arguments, 8)
+games.step(move, arguments, 400)
+print(games.worlds["x"][:, 0].tolist(), games.worlds["y"][:, 0].tolist(), games.reward.tolist())
+"""
+
+
+def start(source_root, cache):
+    environment = os.environ | {"SC2_ENVS_CACHE_DIR": str(cache), "PYTHONPATH": str(source_root)}
+    return subprocess.Popen(
+        [sys.executable, "-c", PLAY],
+        cwd=source_root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
+    root = tmp_path / "source"
+    shutil.copytree(PACKAGE, root / "sc2_envs", ignore=shutil.ignore_patterns("__pycache__"))
+    cache = tmp_path / "cache"
+    first, announced = finish(start(root, cache))
+    assert "compiling the engine" in announced
+    second, quiet = finish(start(root, cache))
+    assert second == first and "compiling" not in quiet
+
+    # a unit number, which the compiled functions of quite other files use
+    units = root / "sc2_envs" / "engine" / "units.py"
+    text = units.read_text()
+    assert text.count("speed=2.25, food=1, minerals=50, army=True") == 1
+    units.write_text(text.replace("speed=2.25, food=1, minerals=50, army=True", "speed=0.25, food=1, army=True"))
+    third, announced = finish(start(root, cache))
+    assert third != first
+    assert "compiling the engine" in announced
+
+
+@pytest.mark.slow
+def test_eight_processes_on_an_empty_cache_compile_once_and_all_work(tmp_path):
+    processes = [start(PACKAGE.parent, tmp_path / "cache") for _ in range(8)]
+    results = [finish(process) for process in processes]
+    assert len({out for out, _ in results}) == 1
+    assert sum("compiled in" in err for _, err in results) == 1
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() == 0, reason="needs a user that a folder can be closed to")
+def test_a_closed_cache_folder_is_replaced_with_a_warning(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    _, err = finish(start(PACKAGE.parent, closed / "cache"))
+    assert "cannot be written" in err
+
+
+def test_a_cache_folder_that_cannot_be_made_is_replaced_with_a_warning(tmp_path):
+    (tmp_path / "file").write_text("")
+    out, err = finish(start(PACKAGE.parent, tmp_path / "file" / "cache"))
+    assert "cannot be written" in err and out

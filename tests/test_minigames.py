@@ -1,0 +1,238 @@
+"""The mini-games' own rules, over many seeds, as the maps' scripts have them."""
+
+import numpy as np
+import pytest
+
+from sc2_envs.engine import MAPS, Games, Interface
+from sc2_envs.engine.units import BEACON, MARINE, NOTHING, SHARD
+
+SELECT_ARMY, MOVE_SCREEN, SELECT_POINT = 7, 331, 2
+SIZE = 84
+
+
+@pytest.fixture
+def games(request):
+    games = Games(request.param, 500, Interface((SIZE, SIZE), (64, 64)))
+    for i in range(500):
+        games.seed(i, i)
+    games.reset()
+    return games
+
+
+def positions(games, unit_type):
+    worlds = games.worlds
+    found = worlds["type"] == unit_type
+    return worlds["x"][found], worlds["y"][found]
+
+
+def act(games, function, screen=None, **arguments):
+    functions = np.full(games.num_games, function, np.int32)
+    table = np.zeros((games.num_games, 13), np.int32)
+    if screen is not None:
+        x, y = screen
+        worlds = games.worlds
+        scale = SIZE / 24
+        column = (SIZE / 2 + (x - worlds["camera_x"][:, 0]) * scale).astype(int)
+        row = (SIZE / 2 - (y - worlds["camera_y"][:, 0]) * scale).astype(int)
+        table[:, 0] = row * SIZE + column
+    for index, value in arguments.items():
+        table[:, int(index[1:])] = value
+    games.step(functions, table, 8)
+
+
+# --- MoveToBeacon ---
+
+
+def check_beacon(worlds, games):
+    bx, by = worlds["x"][games, 1], worlds["y"][games, 1]
+    assert (bx >= 23.5).all() and (bx <= 42.5).all() and (by >= 21.5).all() and (by <= 34.5).all()
+    assert (np.hypot(bx - 33, by - 28) >= 4).all()
+
+
+@pytest.mark.parametrize("games", ["MoveToBeacon"], indirect=True)
+def test_move_to_beacon_starts_as_the_map_does(games):
+    worlds = games.worlds
+    assert (worlds["slots"] == 2).all()
+    assert (worlds["type"][:, 0] == MARINE).all() and (worlds["type"][:, 1] == BEACON).all()
+    x, y = positions(games, MARINE)
+    assert x.min() >= 22 and x.max() <= 44 and y.min() >= 20 and y.max() <= 36
+    # uniform over the whole area: each quarter of each axis gets a quarter of the games
+    for values, low, high in ((x, 22, 44), (y, 20, 36)):
+        counts = np.histogram(values, 4, (low, high))[0]
+        assert ((counts - 125) ** 2 / 125).sum() < 16.3  # chi-squared with 3 degrees of freedom, one in a thousand
+    check_beacon(worlds, slice(None))
+    assert (np.hypot(worlds["x"][:, 0] - worlds["x"][:, 1], worlds["y"][:, 0] - worlds["y"][:, 1]) >= 5).all()
+    assert not (worlds["selected"]).any()
+    assert (games.game_loop == 0).all() and (games.score_cumulative == 0).all()
+
+
+@pytest.mark.parametrize("games", ["MoveToBeacon"], indirect=True)
+def test_a_point_is_earned_within_1_25_and_the_beacon_jumps_away(games):
+    act(games, SELECT_ARMY)
+    earned = np.zeros(games.num_games)
+    functions = np.full(games.num_games, MOVE_SCREEN, np.int32)
+    for _ in range(400):  # one loop at a time, so that the loop of the point is seen
+        before = games.worlds.copy()
+        table = np.zeros((games.num_games, 13), np.int32)
+        scale = SIZE / 24
+        column = (SIZE / 2 + (before["x"][:, 1] - 33) * scale).astype(int)
+        row = (SIZE / 2 - (before["y"][:, 1] - 25) * scale).astype(int)
+        table[:, 0] = row * SIZE + column
+        games.step(functions, table, 1)
+        worlds = games.worlds
+        gap = np.hypot(worlds["x"][:, 0] - before["x"][:, 1], worlds["y"][:, 0] - before["y"][:, 1])
+        point = games.reward == 1
+        assert (point == (gap <= 1.25)).all()
+        jumped = (worlds["x"][:, 1] != before["x"][:, 1]) | (worlds["y"][:, 1] != before["y"][:, 1])
+        assert (jumped == point).all()
+        check_beacon(worlds, point)
+        new_gap = np.hypot(worlds["x"][:, 0] - worlds["x"][:, 1], worlds["y"][:, 0] - worlds["y"][:, 1])
+        assert (new_gap[point] >= 5).all()
+        earned += games.reward
+    assert (earned >= 1).all()
+    assert (games.score_cumulative[:, 0] == earned).all()
+
+
+# --- CollectMineralShards ---
+
+
+@pytest.mark.parametrize("games", ["CollectMineralShards"], indirect=True)
+def test_collect_mineral_shards_starts_as_the_map_does(games):
+    worlds = games.worlds
+    assert (worlds["slots"] == 22).all()
+    assert (worlds["type"][:, :2] == MARINE).all() and (worlds["type"][:, 2:22] == SHARD).all()
+    x, y = positions(games, SHARD)
+    assert x.min() >= 23 and x.max() <= 43 and y.min() >= 21 and y.max() <= 35
+    for marine in range(2):
+        gap = np.hypot(
+            worlds["x"][:, 2:22] - worlds["x"][:, marine, None], worlds["y"][:, 2:22] - worlds["y"][:, marine, None]
+        )
+        assert (gap >= 2).all()
+
+
+@pytest.mark.parametrize("games", ["CollectMineralShards"], indirect=True)
+def test_a_shard_is_picked_up_within_1_5_and_lies_for_two_more_loops(games):
+    act(games, SELECT_ARMY)
+    functions = np.full(games.num_games, MOVE_SCREEN, np.int32)
+    table = np.zeros((games.num_games, 13), np.int32)
+    table[:, 0] = 20 * SIZE + 42
+    total = games.reward.copy()
+    for _ in range(60):
+        before = games.worlds.copy()
+        games.step(functions, table, 1)
+        worlds = games.worlds
+        shards = (before["type"][:, 2:22] == SHARD) & (before["removal_loop"][:, 2:22] == 0)
+        near = np.zeros_like(shards)
+        for marine in range(2):
+            gap = np.hypot(
+                before["x"][:, 2:22] - worlds["x"][:, marine, None], before["y"][:, 2:22] - worlds["y"][:, marine, None]
+            )
+            near |= gap <= 1.5
+        assert (games.reward == (near & shards).sum(1)).all()
+        gone = (before["type"][:, 2:22] == SHARD) & (worlds["type"][:, 2:22] != SHARD)
+        due = (before["removal_loop"][:, 2:22] == games.game_loop[:, None]) & (before["type"][:, 2:22] == SHARD)
+        assert (gone == due).all()
+        total += games.reward
+    assert (games.worlds["minerals"][:, 0] == 100 * total).all()  # the map's own counter
+    assert total.sum() > 100
+
+
+def test_twenty_new_shards_appear_when_none_is_left():
+    games = Games("CollectMineralShards", 1)
+    games.seed(0, 5)
+    games.reset()
+    world = games.worlds[0]
+    world["type"][3:22] = NOTHING  # one shard left, under a Marine
+    world["slots"] = 3
+    world["x"][2], world["y"][2] = world["x"][0], world["y"][0]
+    no_op, nothing = np.zeros(1, np.int32), np.zeros((1, 13), np.int32)
+    games.step(no_op, nothing, 1)
+    assert games.reward[0] == 1
+    games.step(no_op, nothing, 1)
+    assert (world["type"] == SHARD).sum() == 1
+    games.step(no_op, nothing, 1)
+    assert (world["type"] == SHARD).sum() == 20
+    new = np.flatnonzero(world["type"] == SHARD)
+    for marine in range(2):
+        assert (np.hypot(world["x"][new] - world["x"][marine], world["y"][new] - world["y"][marine]) >= 2).all()
+
+
+def test_the_two_marines_can_be_steered_apart():
+    games = Games("CollectMineralShards", 1, Interface((SIZE, SIZE), (64, 64)))
+    games.seed(0, 1)
+    games.reset()
+    world = games.worlds[0]
+    left, right = (22.5, 30.0), (40.0, 22.0)
+    for marine, goal in ((0, left), (1, right)):
+        act(games, SELECT_POINT, (world["x"][marine], world["y"][marine]))
+        act(games, MOVE_SCREEN, goal)
+    for _ in range(30):
+        act(games, 0)
+    assert world["x"][0] < 24 and world["x"][1] > 38
+
+
+# --- both ---
+
+
+@pytest.mark.parametrize("games", list(MAPS), indirect=True)
+def test_only_the_timer_ends_an_episode_after_1920_loops(games):
+    for step in range(240):
+        assert not games.truncated.any(), step
+        act(games, 0)
+    assert games.truncated.all() and not games.terminated.any()
+    assert (games.game_loop == 1920).all()
+
+
+@pytest.mark.parametrize("name", list(MAPS))
+def test_a_step_over_the_end_stops_at_the_end(name):
+    games = Games(name, 1)
+    games.seed(0, 0)
+    games.reset()
+    no_op, nothing = np.zeros(1, np.int32), np.zeros((1, 13), np.int32)
+    games.step(no_op, nothing, 1919)
+    assert not games.truncated[0]
+    games.step(no_op, nothing, 100)
+    assert games.truncated[0] and games.game_loop[0] == 1920
+
+
+@pytest.mark.parametrize("name", list(MAPS))
+def test_a_game_does_not_know_how_many_others_run(name):
+    """Same seed and actions, same bytes: alone, in a batch, and over threads."""
+    rng = np.random.default_rng(0)
+    functions = rng.choice([0, 1, 2, 3, 4, 7, 12, 274, 331, 333, 453], (50, 7)).astype(np.int32)
+    arguments = rng.integers(0, 2, (50, 7, 13)).astype(np.int32)
+    arguments[:, :, :3] = rng.integers(0, 4096, (50, 7, 3))
+    batch, threaded = Games(name, 7), Games(name, 7, num_threads=3)
+    alone = [Games(name, 1) for _ in range(7)]
+    for i in range(7):
+        for games, index in ((batch, i), (threaded, i), (alone[i], 0)):
+            games.seed(index, 100 + i)
+    for games in (batch, threaded, *alone):
+        games.reset()
+    for f, a in zip(functions, arguments, strict=True):
+        batch.step(f, a, 8)
+        threaded.step(f, a, 8)
+        for i in range(7):
+            alone[i].step(f[i : i + 1], a[i : i + 1], 8)
+    assert batch.worlds.tobytes() == threaded.worlds.tobytes()
+    assert batch.worlds.tobytes() == b"".join(games.worlds.tobytes() for games in alone)
+    threaded.close()
+
+
+@pytest.mark.parametrize("name", list(MAPS))
+def test_resetting_some_games_leaves_the_others_alone(name):
+    games = Games(name, 4)
+    for i in range(4):
+        games.seed(i, i)
+    games.reset()
+    games.step(np.zeros(4, np.int32), np.zeros((4, 13), np.int32), 8)
+    before = games.worlds.copy()
+    mask = np.array([True, False, False, True])
+    games.reset(mask)
+    assert (games.game_loop == [0, 8, 8, 0]).all()
+    assert games.worlds[~mask].tobytes() == before[~mask].tobytes()
+    # the stream goes on: the new episode differs from the first
+    fresh = Games(name, 1)
+    fresh.seed(0, 0)
+    fresh.reset()
+    assert fresh.worlds["x"][0, 0] != games.worlds["x"][0, 0]
