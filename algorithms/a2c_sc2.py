@@ -127,48 +127,48 @@ def layer_init(layer, std=2**0.5, bias_const=0.0):
 
 
 class Planes(nn.Module):
-    """Feature layers (N, C, H, W) uint8 -> float planes: few categories one-hot, many embedded, scalars to 0..1."""
+    """Feature layers (N, C, H, W) uint8 -> float planes, 0 where there is nothing: amounts become 0 to 1, a few
+    categories one plane each, many categories (unit types) a few learnt planes."""
 
-    def __init__(self, layers, max_one_hot=8, embedding_size=4):
+    def __init__(self, layers, max_one_hot=8, embedding_size=3):
         super().__init__()
         self.layers = layers
         many = [layer.name for layer in layers if layer.categorical and layer.scale > max_one_hot]
-        self.embeddings = nn.ModuleDict({name: nn.Embedding(256, embedding_size) for name in many})
-        self.register_buffer("categories", torch.arange(max_one_hot, dtype=torch.uint8), persistent=False)
+        self.embeddings = nn.ModuleDict({name: nn.Embedding(256, embedding_size, padding_idx=0) for name in many})
+        self.register_buffer("categories", torch.arange(1, max_one_hot, dtype=torch.uint8), persistent=False)
 
     def forward(self, x, dtype):
         planes = []
         for values, layer in zip(x.unbind(1), self.layers, strict=True):
             if layer.name in self.embeddings:
                 planes.append(self.embeddings[layer.name](values.int()))
-            elif layer.categorical and layer.scale > 2:
-                planes.append((values[..., None] == self.categories[: layer.scale]).to(dtype))
+            elif layer.categorical:
+                planes.append((values[..., None] == self.categories[: layer.scale - 1]).to(dtype))
             else:
                 planes.append(values[..., None].to(dtype) / (min(layer.scale, 256) - 1))
-        return torch.cat(planes, -1).permute(0, 3, 1, 2)  # NCHW shape in channels-last memory: no copy
+        return torch.cat(planes, -1).permute(0, 3, 1, 2)  # NCHW in channels-last memory: no copy
 
     def channels(self):
         return self(torch.zeros(1, len(self.layers), 1, 1, dtype=torch.uint8), torch.float32).shape[1]
 
 
 class Agent(nn.Module):
-    """Two convolutions over the screen, two over the minimap, one dense layer; a head for the value, the function and
-    each argument. Spatial heads are 1x1 convolutions, so a pixel's logit comes from what is seen around that pixel."""
+    """Two convolutions over the screen, two over the minimap, a dense layer; a head for the value, for the function and
+    for each argument. Spatial heads are 1x1 convolutions: a pixel's logit comes from what is seen around that pixel."""
 
     def __init__(self, observation_space, action_set, hidden_size=128, pooled=4):
         super().__init__()
-        self.arguments = action_set.arguments
+        self.arguments, self.pooled = action_set.arguments, pooled
         vector_size = observation_space["player"].shape[0] + observation_space["available_actions"].shape[0]
         self.planes, self.convolutions, self.broadcast = nn.ModuleDict(), nn.ModuleDict(), nn.ModuleDict()
         for name in ("screen", "minimap"):
-            layers = resolve_layers("default", name)
-            self.planes[name] = Planes(layers)
-            self.convolutions[name] = nn.ModuleList([
-                layer_init(nn.Conv2d(self.planes[name].channels(), 16, 5, padding=2)),
-                layer_init(nn.Conv2d(16, 32, 3, padding=1)),
-            ])  # fmt: skip
+            self.planes[name] = Planes(resolve_layers("default", name))
+            channels = self.planes[name].channels()
+            # a minimap that no function points to is only summarised, for which half its resolution does
+            stride = 2 if name == "minimap" and "minimap" not in self.arguments else 1
+            first = layer_init(nn.Conv2d(channels, 16, 5, stride, padding=2))
+            self.convolutions[name] = nn.ModuleList([first, layer_init(nn.Conv2d(16, 32, 3, padding=1))])
             self.broadcast[name] = layer_init(nn.Linear(vector_size, 32))
-        self.pool = nn.AdaptiveAvgPool2d(pooled)
         self.dense = layer_init(nn.Linear(2 * 32 * pooled**2 + vector_size, hidden_size))
         self.value = layer_init(nn.Linear(hidden_size, 1), std=1.0)
         self.function = layer_init(nn.Linear(hidden_size, len(action_set.functions)), std=0.01)
@@ -183,14 +183,16 @@ class Agent(nn.Module):
         dtype = self.value.weight.dtype
         available = observation["available_actions"].bool()
         vector = torch.cat([observation["player"].to(dtype), available.to(dtype)], 1)
-        seen = {}
+        seen, state = {}, [vector]
         for name in ("screen", "minimap"):
             first, second = self.convolutions[name]
             x = F.relu(first(self.planes[name](observation[f"feature_{name}"], dtype)))
             # a bias a channel: the same as concatenating the vector's entries as constant planes, for free
             seen[name] = F.relu(second(x) + self.broadcast[name](vector)[:, :, None, None])
-        state = torch.cat([self.pool(seen["screen"]).flatten(1), self.pool(seen["minimap"]).flatten(1), vector], 1)
-        state = F.relu(self.dense(state))
+            height, width = seen[name].shape[2:]
+            summary = F.avg_pool2d(seen[name], (height // self.pooled, width // self.pooled))
+            state.append(summary.permute(0, 2, 3, 1).flatten(1))  # in the order of its memory: no copy
+        state = F.relu(self.dense(torch.cat(state, 1)))
         logits = [self.function(state).masked_fill(~available, -torch.inf)]
         for name in self.arguments:
             head = self.argument[name]
@@ -553,12 +555,8 @@ def report(agent, args, folder, global_step, device, stop):
         returns = evaluate(agent, args, episodes, key == "greedy", device, lambda on: on and not stop.requested)
         if stop.requested:
             return evaluation, video
-        evaluation[key] = summary = runs.summary(returns)
-        print(
-            "{} policy: mean return {mean:.2f} (std {std:.2f}, {min:g} to {max:g}) in {episodes} fresh episodes".format(
-                key, **summary
-            )
-        )
+        evaluation[key] = runs.summary(returns)
+        print(f"{key:7} policy: {runs.summary_line(evaluation[key])}")
     if args.capture_video:
         video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
         print(f"video        {video}")
@@ -566,7 +564,7 @@ def report(agent, args, folder, global_step, device, stop):
 
 
 def evaluate_checkpoint(args, device, stop):
-    saved = torch.load(args.evaluate, map_location="cpu", weights_only=True)["args"]
+    saved = runs.read_checkpoint(args.evaluate)["args"]
     # the games and the network are the checkpoint's; how many episodes, and a video or not, is what is asked for now
     args = replace(args, **{name: saved[name] for name in FIXED_ARGS})
     envs = make_envs(args, 1)

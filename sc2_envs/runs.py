@@ -111,6 +111,20 @@ def _status(folder: Path) -> str | None:
     return json.loads(path.read_text(encoding="utf-8"))["status"] if path.exists() else None
 
 
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """A checkpoint, on the CPU.
+
+    Raises:
+        SystemExit: where there is no such file.
+    """
+    import torch
+
+    if not Path(path).is_file():
+        raise SystemExit(f"{path}: there is no such file; give the path of a checkpoint")
+    checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return checkpoint
+
+
 def load_checkpoint(path: str | Path, observation_space: Any, action_space: Any, resuming: bool) -> dict[str, Any]:
     """A checkpoint, on the CPU, if it was made for these spaces.
 
@@ -118,11 +132,7 @@ def load_checkpoint(path: str | Path, observation_space: Any, action_space: Any,
         SystemExit: where it was made for other spaces, and when resuming also for another version of the engine.
             For an evaluation that is only a warning.
     """
-    import torch
-
-    if not Path(path).is_file():
-        raise SystemExit(f"{path}: there is no such file; give the path of a checkpoint")
-    checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    checkpoint = read_checkpoint(path)
     for name, space in (("observation_space", observation_space), ("action_space", action_space)):
         if checkpoint[name] != str(space):
             raise SystemExit(f"{path} was made for {name} {checkpoint[name]}, but this environment's is {space}")
@@ -278,6 +288,11 @@ def summary(returns: Sequence[float]) -> dict[str, Any]:
     values = np.asarray(returns, float)
     numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
     return {"episodes": len(values), **{name: float(x) for name, x in numbers.items()}, "returns": values.tolist()}
+
+
+def summary_line(summary: Mapping[str, Any]) -> str:
+    """A summary for people."""
+    return "mean return {mean:.2f} (std {std:.2f}, {min:g} to {max:g}) over {episodes} fresh episodes".format(**summary)
 
 
 def write_video(frames: Sequence[NDArray[np.uint8]], path: Path, fps: float) -> Path:

@@ -1,0 +1,722 @@
+"""Synchronous advantage actor-critic on StarCraft II mini-games, over any number of processes.
+
+    torchrun --standalone --nproc_per_node=2 algorithms/a2c_sc2_multigpu.py --env-id SC2MoveToBeacon-v0
+    srun --ntasks=8 python algorithms/a2c_sc2_multigpu.py
+    python algorithms/a2c_sc2_multigpu.py --evaluate runs/<run>/checkpoints/<checkpoint>.pt
+
+`a2c_sc2.py` is the same in one process: read it first. Here each process, a rank, plays `num_envs` games of its own
+and all ranks average their gradients, so that R ranks with B games do what one rank does with R x B games. Games,
+weights and action noise are a function of the seed and of the game's number in the whole job alone.
+Docs: docs/algorithms/a2c.md
+"""
+
+import hashlib
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import tyro
+from gymnasium.vector import AutoresetMode
+
+from sc2_envs import runs
+from sc2_envs.actions import SPATIAL_ARGUMENTS
+from sc2_envs.engine import ENGINE_VERSION
+from sc2_envs.features import resolve_layers
+from sc2_envs.ranks import find_ranks
+
+
+@dataclass
+class Args:
+    exp_name: str = Path(__file__).stem
+    """the name of this experiment"""
+    seed: int = 1
+    """seed of the games, the weights and the action noise"""
+    cuda: bool = True
+    """if toggled, a GPU is used where there is one"""
+    num_threads: int = 0
+    """CPU threads of PyTorch in each rank; 0: one, or PyTorch's own choice for a rank that is alone"""
+    track: bool = False
+    """if toggled, this experiment is tracked with Weights and Biases"""
+    wandb_project_name: str = "sc2-envs"
+    """the project's name at Weights and Biases"""
+    wandb_entity: str | None = None
+    """the entity (team) of the project at Weights and Biases"""
+    runs_dir: str = "runs"
+    """the folder of run folders"""
+    run_name: str = ""
+    """name of the run folder; default <env_id>__<exp_name>__<seed>__<unix time>"""
+    resume: str = ""
+    """a checkpoint to continue, or "auto": the newest of --run-name, else of the newest unfinished run like this"""
+    evaluate: str = ""
+    """a checkpoint to evaluate instead of training"""
+    checkpoint_every: int = 100
+    """updates between two checkpoints"""
+    keep_checkpoints: int = 3
+    """how many checkpoints stay on disk"""
+    eval_episodes: int = 100
+    """episodes played after training, with seeds never trained on; 0: none"""
+    capture_video: bool = True
+    """if toggled, an episode of the trained agent is filmed"""
+
+    # Where the ranks are; found in the variables of torchrun, AWS Batch or SLURM where --world-size is not given
+    world_size: int = 0
+    """number of ranks"""
+    rank: int = 0
+    """number of this rank"""
+    local_rank: int = 0
+    """number of this rank on its machine: it chooses the GPU"""
+    master_addr: str = ""
+    """address of rank 0"""
+    master_port: int = 29500
+    """port of rank 0; torchrun brings its own"""
+    timeout_minutes: float = 3.0
+    """how long ranks wait for each other before they give up"""
+    checksum_every: int = 100
+    """updates between two checks that all ranks have the same weights"""
+
+    # Algorithm specific arguments
+    env_id: str = "SC2MoveToBeacon-v0"
+    """the environment"""
+    screen_size: int = 16
+    """side of the screen's layers in pixels"""
+    minimap_size: int = 16
+    """side of the minimap's layers in pixels"""
+    step_mul: int = 8
+    """game loops of one env step"""
+    total_timesteps: int = 1_000_000
+    """env steps of the whole run, over all ranks"""
+    max_training_minutes: float = 0.0
+    """end the training after this time; 0: no limit"""
+    num_envs: int = 64
+    """games that each rank plays side by side"""
+    num_steps: int = 16
+    """steps of each game between two updates"""
+    hidden_size: int = 128
+    """width of the network's dense layer"""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """the optimizer"""
+    optimizer_eps: float = 1e-5
+    """the optimizer's epsilon"""
+    learning_rate: float = 7e-4
+    """the learning rate of the optimizer; it is not scaled by the number of ranks"""
+    anneal_lr: bool = True
+    """if toggled, the learning rate falls linearly to 0 at --total-timesteps"""
+    gamma: float = 0.99
+    """the discount factor per env step"""
+    gae_lambda: float = 1.0
+    """the lambda of generalised advantage estimation; 1: plain n-step returns"""
+    norm_adv: bool = False
+    """if toggled, advantages are normalised over the batch of all ranks"""
+    ent_coef: float = 1e-2
+    """coefficient of the entropy bonus"""
+    vf_coef: float = 0.5
+    """coefficient of the value loss"""
+    value_loss: Literal["squared", "smooth_l1"] = "squared"
+    """the value loss"""
+    max_grad_norm: float = 0.5
+    """the averaged gradient is clipped to this L2 norm"""
+
+
+# --- what the ranks do together -------------------------------------------------------------------------------------
+def average_gradients(model, samples, total_samples, ranks):
+    """All-reduce the gradient in one flat bucket, each rank weighted by the steps it learnt from.
+
+    A parameter without a gradient on this rank still takes part, or the buckets of the ranks would differ in size.
+    """
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    bucket = torch.cat([gradient.flatten() for gradient in gradients]) * (samples / total_samples)
+    ranks.sum(bucket)
+    for p, part in zip(model.parameters(), bucket.split([g.numel() for g in gradients]), strict=True):
+        p.grad = part.view(p.shape)
+
+
+def check_equal_weights(model, ranks):
+    """Compare a hash of all weights over the ranks. Returns it, a number of 48 bits."""
+    digest = hashlib.blake2b(digest_size=6)
+    for tensor in model.state_dict().values():
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    ours = int.from_bytes(digest.digest(), "big")  # 48 bits: exact in a float64
+    theirs = int(ranks.broadcast(torch.tensor([ours], dtype=torch.float64)).item())
+    if any(ranks.any(ours != theirs)):
+        here = "other than" if ours != theirs else "as"
+        raise RuntimeError(f"the ranks' weights have come apart: rank {ranks.rank} has weights {here} rank 0's")
+    return ours
+
+
+# --- random streams: every game has its own, keyed by (seed, index of the env in the whole job) ---------------------
+TRAINING, ACTION_NOISE, EVALUATION, EVALUATION_NOISE = (), (1,), (2,), (3,)
+
+
+def stream_seeds(seed: int, env_indices, branch: tuple = TRAINING) -> list[int]:
+    """A 64-bit seed for each env index. No two (seed, index, branch) share a stream, unlike seed + index."""
+    states = [
+        np.random.SeedSequence(seed, spawn_key=(int(i), *branch)).generate_state(1, np.uint64) for i in env_indices
+    ]
+    return [int(state[0]) for state in states]
+
+
+def uniforms(keys: np.ndarray, step: int, number: int) -> np.ndarray:
+    """Uniform numbers in [0, 1), (len(keys), number) float64: those that belong to `step` in each key's stream.
+
+    SplitMix64 as a function of a counter: what env 5 draws at step 70 depends on nothing else, so it is the same
+    however the games are spread over processes, and a resumed run needs no generator state.
+    """
+    counter = np.uint64(step * number + 1) + np.arange(number, dtype=np.uint64)
+    x = keys[:, None] + counter * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+# --- the network -----------------------------------------------------------------------------------------------------
+def layer_init(layer, std=2**0.5, bias_const=0.0):
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias_const)
+    return layer
+
+
+class Planes(nn.Module):
+    """Feature layers (N, C, H, W) uint8 -> float planes, 0 where there is nothing: amounts become 0 to 1, a few
+    categories one plane each, many categories (unit types) a few learnt planes."""
+
+    def __init__(self, layers, max_one_hot=8, embedding_size=3):
+        super().__init__()
+        self.layers = layers
+        many = [layer.name for layer in layers if layer.categorical and layer.scale > max_one_hot]
+        self.embeddings = nn.ModuleDict({name: nn.Embedding(256, embedding_size, padding_idx=0) for name in many})
+        self.register_buffer("categories", torch.arange(1, max_one_hot, dtype=torch.uint8), persistent=False)
+
+    def forward(self, x, dtype):
+        planes = []
+        for values, layer in zip(x.unbind(1), self.layers, strict=True):
+            if layer.name in self.embeddings:
+                planes.append(self.embeddings[layer.name](values.int()))
+            elif layer.categorical:
+                planes.append((values[..., None] == self.categories[: layer.scale - 1]).to(dtype))
+            else:
+                planes.append(values[..., None].to(dtype) / (min(layer.scale, 256) - 1))
+        return torch.cat(planes, -1).permute(0, 3, 1, 2)  # NCHW in channels-last memory: no copy
+
+    def channels(self):
+        return self(torch.zeros(1, len(self.layers), 1, 1, dtype=torch.uint8), torch.float32).shape[1]
+
+
+class Agent(nn.Module):
+    """Two convolutions over the screen, two over the minimap, a dense layer; a head for the value, for the function and
+    for each argument. Spatial heads are 1x1 convolutions: a pixel's logit comes from what is seen around that pixel."""
+
+    def __init__(self, observation_space, action_set, hidden_size=128, pooled=4):
+        super().__init__()
+        self.arguments, self.pooled = action_set.arguments, pooled
+        vector_size = observation_space["player"].shape[0] + observation_space["available_actions"].shape[0]
+        self.planes, self.convolutions, self.broadcast = nn.ModuleDict(), nn.ModuleDict(), nn.ModuleDict()
+        for name in ("screen", "minimap"):
+            self.planes[name] = Planes(resolve_layers("default", name))
+            channels = self.planes[name].channels()
+            # a minimap that no function points to is only summarised, for which half its resolution does
+            stride = 2 if name == "minimap" and "minimap" not in self.arguments else 1
+            first = layer_init(nn.Conv2d(channels, 16, 5, stride, padding=2))
+            self.convolutions[name] = nn.ModuleList([first, layer_init(nn.Conv2d(16, 32, 3, padding=1))])
+            self.broadcast[name] = layer_init(nn.Linear(vector_size, 32))
+        self.dense = layer_init(nn.Linear(2 * 32 * pooled**2 + vector_size, hidden_size))
+        self.value = layer_init(nn.Linear(hidden_size, 1), std=1.0)
+        self.function = layer_init(nn.Linear(hidden_size, len(action_set.functions)), std=0.01)
+        self.argument = nn.ModuleDict()
+        for name, size in zip(self.arguments, action_set.nvec[1:], strict=True):
+            head = nn.Conv2d(32, 1, 1) if name in SPATIAL_ARGUMENTS else nn.Linear(hidden_size, int(size))
+            self.argument[name] = layer_init(head, std=0.01)
+        self.to(memory_format=torch.channels_last)
+
+    def forward(self, observation):
+        """Logits, a list of (N, size) for each component of the action, -inf for illegal functions; and values (N,)."""
+        dtype = self.value.weight.dtype
+        available = observation["available_actions"].bool()
+        vector = torch.cat([observation["player"].to(dtype), available.to(dtype)], 1)
+        seen, state = {}, [vector]
+        for name in ("screen", "minimap"):
+            first, second = self.convolutions[name]
+            x = F.relu(first(self.planes[name](observation[f"feature_{name}"], dtype)))
+            # a bias a channel: the same as concatenating the vector's entries as constant planes, for free
+            seen[name] = F.relu(second(x) + self.broadcast[name](vector)[:, :, None, None])
+            height, width = seen[name].shape[2:]
+            summary = F.avg_pool2d(seen[name], (height // self.pooled, width // self.pooled))
+            state.append(summary.permute(0, 2, 3, 1).flatten(1))  # in the order of its memory: no copy
+        state = F.relu(self.dense(torch.cat(state, 1)))
+        logits = [self.function(state).masked_fill(~available, -torch.inf)]
+        for name in self.arguments:
+            head = self.argument[name]
+            if name in SPATIAL_ARGUMENTS:
+                logits.append(head(seen["minimap" if name == "minimap" else "screen"]).flatten(1))
+            else:
+                logits.append(head(state))
+        return logits, self.value(state)[:, 0]
+
+
+# --- the action: a function, then each argument on its own ----------------------------------------------------------
+def sample_index(logits, uniform):
+    """The index whose slice of the cumulative distribution holds `uniform`, (N,); one of logit -inf has no slice."""
+    cumulative = logits.softmax(-1).double().cumsum(-1)
+    return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1)
+
+
+def sample_actions(logits, uniform):
+    """Action (N, 1 + A) from the component's logits and one uniform number each, (N, 1 + A); None: the likeliest."""
+    if uniform is None:
+        return torch.stack([component.argmax(-1) for component in logits], 1)
+    return torch.stack([sample_index(component.detach(), uniform[:, i]) for i, component in enumerate(logits)], 1)
+
+
+def log_prob_and_entropy(logits, action, argument_mask):
+    """Log-probability of the action and entropy of the policy, (N,) each; both count only what the function uses.
+
+    `argument_mask[f, a]` says whether function f takes argument a. An argument that is not taken changes nothing in
+    the game, so it gets no gradient: the screen head learns nothing from a no-op.
+    """
+    used = torch.cat([torch.ones_like(action[:, :1], dtype=torch.bool), argument_mask[action[:, 0]]], 1)
+    log_probs, entropies = [], []
+    for component, chosen in zip(logits, action.unbind(1), strict=True):
+        log_p = component.log_softmax(-1)
+        log_probs.append(log_p.gather(1, chosen[:, None])[:, 0])
+        entropies.append(-(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1))
+    return (torch.stack(log_probs, 1) * used).sum(1), (torch.stack(entropies, 1) * used).sum(1)
+
+
+# --- returns ---------------------------------------------------------------------------------------------------------
+def n_step_returns(reward, terminated, truncated, next_value, gamma, gae_lambda=1.0):
+    """Discounted returns, all arguments (T, B). With gae_lambda < 1 those of TD(lambda): minus the value, they are GAE.
+
+    next_value[t] is the value of the state that step t led to: of the final observation where the episode ended
+    there. A truncated step is worth what would have followed it; a terminated one is followed by nothing.
+    """
+    returns = torch.empty_like(next_value)
+    following = next_value[-1]
+    for t in reversed(range(len(reward))):
+        # a new episode owes nothing to the one before it
+        following = torch.where(terminated[t] | truncated[t], next_value[t], following)
+        following = next_value[t] + gae_lambda * (following - next_value[t])
+        following = reward[t] + gamma * following * ~terminated[t]
+        returns[t] = following
+    return returns
+
+
+# --- play and learn --------------------------------------------------------------------------------------------------
+class Rollout:
+    """A batch of T steps x B games, allocated once; the games write their observations straight into it."""
+
+    def __init__(self, envs, num_steps, env_indices):
+        shape = (num_steps, envs.num_envs)
+        self.observation = {
+            name: np.zeros((num_steps + 1, envs.num_envs, *space.shape), space.dtype)
+            for name, space in envs.single_observation_space.items()
+        }
+        self.action = np.zeros((*shape, len(envs.action_set.nvec)), np.int64)
+        self.reward = np.zeros(shape, np.float32)
+        self.terminated = np.zeros(shape, bool)
+        self.truncated = np.zeros(shape, bool)
+        self.valid = np.zeros(shape, bool)  # False where a game only reset itself: nothing to learn, not a step
+        self.env_index = np.tile(np.asarray(env_indices, np.int64), (num_steps, 1))
+        self.policy_version = np.zeros(shape, np.int64)
+        self.ended = np.zeros(envs.num_envs, bool)  # games whose next step is such a reset
+        self.episodes = []  # (return, length) of those that ended in this rollout
+        self.invalid_actions = 0
+
+    def observe(self, t, device):
+        return {name: torch.from_numpy(array[t]).to(device) for name, array in self.observation.items()}
+
+
+def play(envs, agent, rollout, noise_keys, env_step, policy_version, device):
+    """Fill the rollout. Returns (log-probability, entropy, value) of every step, (B,) each, with their graphs: the
+    update goes backward through the very pass that chose the action, so the network runs once a step and not twice."""
+    argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
+    rollout.episodes, rollout.invalid_actions = [], 0
+    for array in rollout.observation.values():
+        array[0] = array[-1]
+    scores = []
+    for t in range(len(rollout.reward)):
+        check_rows(rollout, t, env_step)
+        logits, value = agent(rollout.observe(t, device))
+        noise = torch.from_numpy(uniforms(noise_keys, env_step + t, len(logits))).to(device)
+        action = sample_actions(logits, noise)
+        scores.append((*log_prob_and_entropy(logits, action, argument_mask), value))
+
+        rollout.action[t] = action.cpu()
+        out = {name: array[t + 1] for name, array in rollout.observation.items()}
+        _, reward, terminated, truncated, info = envs.step(rollout.action[t], out=out)
+        rollout.reward[t], rollout.terminated[t], rollout.truncated[t] = reward, terminated, truncated
+        rollout.valid[t], rollout.policy_version[t] = ~rollout.ended, policy_version
+        rollout.ended = terminated | truncated
+        rollout.invalid_actions += int((info["invalid_action"] & rollout.valid[t]).sum())
+        ends = np.flatnonzero(rollout.ended)
+        rollout.episodes += zip(
+            info["episode_return"][ends].tolist(), info["episode_length"][ends].tolist(), strict=True
+        )
+    check_rows(rollout, len(rollout.reward), env_step)
+    return scores
+
+
+def check_rows(rollout, t, env_step):
+    """Stop where the first bad number comes from; later it would be an error of something else."""
+    good = {
+        "offers no legal function": rollout.observation["available_actions"][t].any(-1),
+        "has a non-finite observation": np.isfinite(rollout.observation["player"][t]).all(-1),
+        "gave a non-finite reward": np.isfinite(rollout.reward[t - 1]) | (t == 0),
+    }
+    for problem, rows in good.items():
+        if not rows.all():
+            i = int(rows.argmin())
+            after = f" after action {rollout.action[t - 1, i].tolist()}" if t else ""
+            raise FloatingPointError(f"env {rollout.env_index[0, i]} {problem} at its step {env_step + t}{after}")
+
+
+def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, value_loss=F.mse_loss):
+    """Add the gradient of the loss, a mean over the valid steps, to the parameters. Returns policy loss, value loss
+    and entropy, (3,). One step's games at a time: small pieces stay in the cache, and each frees its graph."""
+    sums = 0.0
+    for t, (log_prob, entropy, value) in enumerate(scores):
+        weight = valid[t] / valid.sum().clamp(min=1)
+        pg_loss = -(advantage[t] * log_prob * weight).sum()
+        v_loss = (value_loss(value, returns[t], reduction="none") * weight).sum()
+        entropy_bonus = (entropy * weight).sum()
+        (pg_loss + vf_coef * v_loss - ent_coef * entropy_bonus).backward()
+        sums = sums + torch.stack([pg_loss, v_loss, entropy_bonus]).detach()
+    return sums
+
+
+# --- games, evaluation and video -------------------------------------------------------------------------------------
+def env_keywords(args):
+    return {"screen_size": args.screen_size, "minimap_size": args.minimap_size, "step_mul": args.step_mul}
+
+
+def make_envs(args, num_envs):
+    envs = gym.make_vec(args.env_id, num_envs=num_envs, **env_keywords(args))
+    # a game that has ended resets itself in its next step, so an end's observation is the next row of the rollout
+    assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP, envs.metadata
+    return envs
+
+
+@torch.no_grad()
+def evaluate(agent, args, episodes, greedy, device, go_on):
+    """Returns of the episodes of these numbers, a game each, so that short ones do not count more often.
+
+    Their seeds are a branch that training never uses. `go_on(running)` says whether to play on.
+    """
+    envs = make_envs(args, max(1, len(episodes)))
+    seeds = stream_seeds(args.seed, episodes or [0], EVALUATION)
+    noise_keys = np.array(stream_seeds(args.seed, episodes or [0], EVALUATION_NOISE), np.uint64)
+    observation, _ = envs.reset(seed=seeds)
+    returns, running, step = np.zeros(envs.num_envs), np.full(envs.num_envs, bool(episodes)), 0
+    while go_on(bool(running.any())):
+        logits, _ = agent({name: torch.from_numpy(array).to(device) for name, array in observation.items()})
+        noise = None if greedy else torch.from_numpy(uniforms(noise_keys, step, len(logits))).to(device)
+        observation, reward, terminated, truncated, _ = envs.step(sample_actions(logits, noise).cpu().numpy())
+        returns += reward * running
+        running &= ~(terminated | truncated)
+        step += 1
+    envs.close()
+    return returns[: len(episodes)].tolist()
+
+
+@torch.no_grad()
+def film(agent, args, path, device):
+    """An episode of the sampled policy as a video. Returns the path of the file."""
+    env = gym.make(args.env_id, render_mode="rgb_array", **env_keywords(args))
+    noise_keys = np.array(stream_seeds(args.seed, [0], EVALUATION_NOISE), np.uint64)
+    observation, _ = env.reset(seed=stream_seeds(args.seed, [0], EVALUATION)[0])
+    frames, ended = [env.render()], False
+    while not ended:
+        logits, _ = agent({name: torch.from_numpy(array[None]).to(device) for name, array in observation.items()})
+        noise = torch.from_numpy(uniforms(noise_keys, len(frames) - 1, len(logits))).to(device)
+        observation, _, terminated, truncated, _ = env.step(sample_actions(logits, noise)[0].cpu().numpy())
+        frames.append(env.render())
+        ended = terminated or truncated
+    env.close()
+    return str(runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul))  # four times as fast as the game
+
+
+def check_args(args, ranks):
+    """Refuse what is impossible before a single game is started."""
+    least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size", "checksum_every"), 1)
+    least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
+    for name, value in least.items():
+        if getattr(args, name) < value:
+            raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
+    batch = ranks.size * args.num_envs * args.num_steps
+    if args.total_timesteps < batch:
+        raise SystemExit(
+            f"--total-timesteps {args.total_timesteps} is less than one batch ({ranks.size} ranks x {args.num_envs} "
+            f"envs x {args.num_steps} steps = {batch}): ask for at least {batch}, or lower --num-envs or --num-steps"
+        )
+    runs.check_env_id(args.env_id)
+
+
+FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap_size", "step_mul", "hidden_size")
+
+
+def load_to_resume(path, observation_space, action_space, args, size):
+    """The checkpoint, if this job is the one that it was made by."""
+    checkpoint = runs.load_checkpoint(path, observation_space, action_space, resuming=True)
+    runs.refuse_other_args(path, checkpoint["args"], asdict(args), (*FIXED_ARGS, "optimizer"))
+    if len(checkpoint["ranks"]) != size:
+        raise SystemExit(
+            f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
+            f"cannot be dealt out anew. Start as many ranks, for example with torchrun --nproc_per_node"
+        )
+    return checkpoint
+
+
+def learn(agent, optimizer, rollout, scores, args, device, ranks):
+    """One update from the rollouts of all ranks.
+
+    Returns:
+        Policy loss, value loss and entropy of this rank's steps, (3,), weighted so that their sum over the ranks is
+        the mean over all steps; the norm of the averaged gradient; the number of steps of all ranks.
+    """
+    with torch.no_grad():
+        last_value = agent(rollout.observe(-1, device))[1]
+        value = torch.stack([value for _, _, value in scores])
+        next_value = torch.cat([value[1:], last_value[None]])
+        arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
+        reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
+        returns = n_step_returns(reward.to(value), terminated, truncated, next_value, args.gamma, args.gae_lambda)
+        advantage = returns - value
+        used = advantage[valid].double()
+        samples = len(used)
+        total, total_sum, total_squares = ranks.sum(
+            torch.tensor([samples, used.sum(), (used**2).sum()]).double()
+        ).tolist()
+        if args.norm_adv and total > 1:
+            mean = total_sum / total
+            variance = max(0.0, total_squares / total - mean**2)
+            advantage = (advantage - mean) / (variance**0.5 + 1e-8)
+
+    optimizer.zero_grad()
+    value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
+    losses = accumulate_gradient(scores, returns, advantage, valid, args.ent_coef, args.vf_coef, value_loss)
+    average_gradients(agent, samples, max(total, 1.0), ranks)
+    grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm).item()
+    losses = losses.double().cpu() * (samples / max(total, 1.0))
+    if not np.isfinite([*losses.tolist(), grad_norm]).all():
+        raise FloatingPointError(
+            f"rank {ranks.rank}: an update of losses {losses.tolist()} and gradient norm {grad_norm} was not made; "
+            "a lower --learning-rate may help"
+        )
+    optimizer.step()
+    return losses, grad_norm, int(total)
+
+
+# --- the program -----------------------------------------------------------------------------------------------------
+def main(args: Args) -> dict:
+    ranks = find_ranks(args.world_size, args.rank, args.local_rank, args.master_addr, args.master_port)
+    try:
+        check_args(args, ranks)
+    except SystemExit as error:  # said once, not by every rank
+        raise error if ranks.first else SystemExit(1) from None
+    gpus = torch.cuda.device_count() if args.cuda else 0
+    device = torch.device("cuda", ranks.local_rank % gpus) if gpus else torch.device("cpu")
+    if gpus:
+        torch.cuda.set_device(device)
+    if args.num_threads or ranks.size > 1:  # ranks share the cores
+        torch.set_num_threads(args.num_threads or 1)
+    torch.manual_seed(args.seed)
+    with runs.StopSignal() as stop:
+        ranks.join(device, args.timeout_minutes)
+        result = evaluate_checkpoint(args, device, stop, ranks) if args.evaluate else train(args, device, stop, ranks)
+        ranks.leave()
+    return result
+
+
+def train(args, device, stop, ranks):
+    default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
+    folder, checkpoint_path = ranks.from_first(runs.locate, args.runs_dir, args.run_name, default_name, args.resume)
+
+    # the games, the network, the storage; a game's number counts over all ranks
+    envs = make_envs(args, args.num_envs)
+    env_indices = range(ranks.rank * args.num_envs, (ranks.rank + 1) * args.num_envs)
+    noise_keys = np.array(stream_seeds(args.seed, env_indices, ACTION_NOISE), np.uint64)
+    observation, _ = envs.reset(seed=stream_seeds(args.seed, env_indices))
+    agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
+    for tensor in agent.state_dict().values():
+        ranks.broadcast(tensor)
+    if args.optimizer == "adam":
+        optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=args.optimizer_eps)
+    else:
+        optimizer = torch.optim.RMSprop(agent.parameters(), lr=args.learning_rate, alpha=0.99, eps=args.optimizer_eps)
+    rollout = Rollout(envs, args.num_steps, env_indices)
+    update = env_step = global_step = training_seconds = 0
+    mean_return = None
+
+    if checkpoint_path:
+        spaces = envs.single_observation_space, envs.single_action_space
+        checkpoint = ranks.from_first(load_to_resume, checkpoint_path, *spaces, args, ranks.size)
+        agent.load_state_dict(checkpoint["agent"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        update, env_step = checkpoint["update"], checkpoint["env_step"]
+        global_step, training_seconds = checkpoint["global_step"], checkpoint["training_seconds"]
+        state = checkpoint["ranks"][ranks.rank]
+        envs.set_state(state["envs"].numpy().tobytes())
+        observation = {name: tensor.numpy() for name, tensor in state["observation"].items()}
+        rollout.ended[:] = state["ended"].numpy()
+        torch.set_rng_state(state["torch_random_state"])
+        ranks.say(f"continues {checkpoint_path}: {global_step:,} of {args.total_timesteps:,} steps are done")
+    for name, array in rollout.observation.items():
+        array[-1] = observation[name]
+
+    if ranks.first:
+        gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+        config = runs.describe(asdict(args), args.exp_name, ranks.size, gpu)
+        if args.track:
+            import wandb
+
+            name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
+            wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder.parent))
+        run = runs.Run(folder, config, global_step if checkpoint_path else None)
+        progress = runs.ProgressLine(args.total_timesteps)
+    batch = args.num_envs * args.num_steps
+    ranks.say(
+        f"{ranks.size} rank(s), launcher {ranks.launcher}, backend {ranks.backend}, device {device}; run folder {folder}\n"
+        f"an update: {args.num_envs} games x {args.num_steps} steps = {batch} a rank, {batch * ranks.size} in all"
+    )
+
+    def save():
+        state = {
+            "envs": torch.frombuffer(bytearray(envs.get_state()), dtype=torch.uint8),
+            "observation": {name: torch.tensor(array[-1]) for name, array in rollout.observation.items()},
+            "ended": torch.tensor(rollout.ended),
+            "torch_random_state": torch.get_rng_state(),  # the action noise needs no state: it is counted by env_step
+        }
+        states = ranks.gather(state)
+        if not ranks.first:
+            return
+        checkpoint = {
+            "agent": agent.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "update": update,
+            "env_step": env_step,
+            "global_step": global_step,
+            "training_seconds": training_seconds,
+            "args": asdict(args),
+            "observation_space": str(envs.single_observation_space),
+            "action_space": str(envs.single_action_space),
+            "engine_version": ENGINE_VERSION,
+            "ranks": states,
+        }
+        run.result |= {"env_steps": global_step, "training_seconds": training_seconds}
+        run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
+
+    stopped = late = False
+    try:
+        # every rank makes the same updates: what ends this loop is the same number, or the same decision, on all
+        while global_step < args.total_timesteps and not stopped and not late:
+            started = time.perf_counter()
+            if args.anneal_lr:
+                optimizer.param_groups[0]["lr"] = (1 - global_step / args.total_timesteps) * args.learning_rate
+            learning_rate = optimizer.param_groups[0]["lr"]
+
+            scores = play(envs, agent, rollout, noise_keys, env_step, update, device)
+            losses, grad_norm, samples = learn(agent, optimizer, rollout, scores, args, device, ranks)
+            update += 1
+            env_step += args.num_steps
+            global_step += samples
+
+            # what rank 0 reports is about the games of all ranks, and a signal to one rank stops all
+            returns, lengths = zip(*rollout.episodes, strict=True) if rollout.episodes else ((), ())
+            local = [*losses, rollout.invalid_actions, len(returns), sum(returns), sum(lengths), bool(stop.requested)]
+            late = ranks.first and args.max_training_minutes and training_seconds > 60 * args.max_training_minutes
+            *means, invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(
+                torch.tensor([*local, bool(late)], dtype=torch.float64)
+            ).tolist()
+            training_seconds += time.perf_counter() - started
+            if update % args.checksum_every == 0:
+                check_equal_weights(agent, ranks)
+            if ranks.first:
+                metrics = {
+                    "charts/SPS": global_step / training_seconds,
+                    "charts/learning_rate": learning_rate,
+                    "charts/invalid_actions": int(invalid),
+                    "losses/policy_loss": means[0],
+                    "losses/value_loss": means[1],
+                    "losses/entropy": means[2],
+                    "losses/grad_norm": grad_norm,
+                }
+                if episodes:  # before the first episode has ended there is no point, rather than NaN
+                    mean_return = sum_return / episodes
+                    metrics |= {"charts/episodic_return": mean_return}
+                    metrics |= {"charts/episodic_length": sum_length / episodes}
+                run.log(global_step, training_seconds, metrics)
+                progress.show(global_step, metrics["charts/SPS"], mean_return)
+            if update % args.checkpoint_every == 0:
+                save()
+        save()
+        ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")
+        if ranks.first:
+            progress.close()
+        if not stopped:
+            evaluation, video, stopped = report_over_ranks(agent, args, folder, global_step, device, stop, ranks)
+            if ranks.first:
+                run.result |= {"evaluation": evaluation, "video": video}
+                for key, name in (("sampled", "eval/episodic_return"), ("greedy", "eval/episodic_return_greedy")):
+                    if key in evaluation:
+                        run.log(global_step, training_seconds, {name: evaluation[key]["mean"]})
+        if ranks.first:
+            run.result["status"] = "interrupted" if stopped else "finished"
+            how = f"stopped by a signal, to be continued with --resume {run.result['checkpoint']}\n" if stopped else ""
+            ranks.say(f"{how}checkpoint   {run.result['checkpoint']}\nTensorBoard  tensorboard --logdir {folder}")
+    finally:
+        if ranks.first:
+            progress.close()
+            run.close()
+        envs.close()
+    return run.result if ranks.first else {}
+
+
+def report_over_ranks(agent, args, folder, global_step, device, stop, ranks):
+    """Evaluate the agent on all ranks, and film it on rank 0. Returns there the evaluation, the path of the video, and
+    on all ranks whether a signal to any of them cut it short."""
+    evaluation, video, stopped = {}, None, False
+
+    def go_on(running):
+        nonlocal stopped
+        running, stopped = ranks.any(running, bool(stop.requested))
+        return running and not stopped
+
+    for key in ("sampled", "greedy") if args.eval_episodes else ():
+        # episode k has the same seed and noise however many ranks share the work
+        episodes = range(ranks.rank, args.eval_episodes, ranks.size)
+        parts = ranks.gather(evaluate(agent, args, episodes, key == "greedy", device, go_on))
+        if stopped:
+            return evaluation, video, stopped
+        if ranks.first:
+            returns = np.empty(args.eval_episodes)
+            for rank, part in enumerate(parts):
+                returns[rank :: ranks.size] = part
+            evaluation[key] = runs.summary(returns)
+            print(f"{key:7} policy: {runs.summary_line(evaluation[key])}")
+    if args.capture_video and ranks.first:
+        video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
+        print(f"video        {video}")
+    return evaluation, video, stopped
+
+
+def evaluate_checkpoint(args, device, stop, ranks):
+    saved = ranks.from_first(runs.read_checkpoint, args.evaluate)["args"]
+    # the games and the network are the checkpoint's; how many episodes, and a video or not, is what is asked for now
+    args = replace(args, **{name: saved[name] for name in FIXED_ARGS})
+    envs = make_envs(args, 1)
+    spaces = envs.single_observation_space, envs.single_action_space
+    checkpoint = ranks.from_first(runs.load_checkpoint, args.evaluate, *spaces, False)
+    agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
+    agent.load_state_dict(checkpoint["agent"])
+    envs.close()
+    folder, global_step = Path(args.evaluate).parent.parent, checkpoint["global_step"]
+    evaluation, video, _ = report_over_ranks(agent, args, folder, global_step, device, stop, ranks)
+    return {"evaluation": evaluation, "video": video, "checkpoint": args.evaluate, "env_steps": global_step}
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))
