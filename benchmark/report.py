@@ -405,7 +405,7 @@ def size_text(size: Any) -> str:
 
 def layers_text(layers: Any) -> str:
     if layers is None:
-        return "not recorded"
+        return "default"  # an algorithm without such an argument leaves the choice to the environment
     return layers if isinstance(layers, str) else ", ".join(layers)
 
 

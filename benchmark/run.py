@@ -30,6 +30,8 @@ from typing import Any
 import tyro
 from common import REPOSITORY, available_cores, minutes, read_json, say, write_json
 
+from sc2_envs.engine import ENGINE_VERSION
+
 
 @dataclass
 class Args:
@@ -114,6 +116,7 @@ class Run:
             "nproc_per_node": self.nproc_per_node,
             "flags": self.flags,
             "environment": self.environment,
+            "engine_version": ENGINE_VERSION,  # one table must not mix games of two engines
         }
 
     def command(self) -> list[str]:

@@ -115,8 +115,18 @@ def command(path, runs_dir, *flags):
     return [sys.executable, str(BENCHMARK / "run.py"), str(path), "--runs-dir", str(runs_dir), *flags]
 
 
-def run_batch(path, runs_dir, *flags):
-    return subprocess.run(command(path, runs_dir, *flags), capture_output=True, text=True, timeout=120)
+def run_batch(path, runs_dir, *flags, seconds=120):
+    """The batch's exit code, stdout and stderr. One that takes too long is stopped with all its runs."""
+    process = subprocess.Popen(
+        command(path, runs_dir, *flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    try:
+        output, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        output, errors = process.communicate()
+        pytest.fail(f"the batch took more than {seconds} s:\n{output}\n{errors}")
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def statuses(runs_dir):
@@ -274,6 +284,12 @@ def test_a_run_with_other_settings_is_refused_and_can_be_replaced(experiments, t
     assert "flags.gain: absent -> 2.0" in refused.stderr
     assert list(starts(runs_dir).values()) == [1]  # seed 2 was not started either
 
+    record = runs_dir / "logs" / "A-v0__fake_algorithm__1__plain.json"
+    older = json.loads(record.read_text())
+    older["settings"]["engine_version"] = "before"
+    record.write_text(json.dumps(older))
+    assert "engine_version: before -> " in run_batch(path, runs_dir).stderr
+
     replaced = run_batch(path, runs_dir, "--only", "A-v0", "--replace-changed")
     assert replaced.returncode == 0, replaced.stderr
     assert len(list(runs_dir.glob("*.replaced-*/result.json"))) == 1
@@ -337,6 +353,44 @@ def test_the_shipped_files_of_experiments_can_be_read():
         assert content
         for run in batch.read_experiments(path):
             assert run.folder.parent == run.runs_dir
+
+
+TINY = """
+[defaults]
+seeds = [1]
+flags = { num-envs = 4, num-steps = 16, eval-episodes = 4, capture-video = false, num-threads = 1 }
+[[experiment]]
+name = "tiny"
+algorithm = "algorithms/a2c_sc2.py"
+envs = ["SC2MoveToBeacon-v0", "SC2CollectMineralShards-v0"]
+flags = { total-timesteps = 2048 }
+[[experiment]]
+name = "ranks"
+algorithm = "algorithms/a2c_sc2_multigpu.py"
+nproc_per_node = 2
+envs = ["SC2MoveToBeacon-v0"]
+flags = { total-timesteps = 4096 }
+"""
+
+
+@pytest.mark.slow
+def test_the_algorithms_run_in_a_batch_and_their_runs_are_reported(tmp_path):
+    path, runs_dir = tmp_path / "tiny.toml", tmp_path / "runs"
+    path.write_text(TINY)
+    done = run_batch(path, runs_dir, seconds=280)
+    assert done.returncode == 0, done.stderr
+    runs = report.find_runs([runs_dir])
+    assert sorted((run.algorithm, run.env_id, run.world_size, run.status) for run in runs) == [
+        ("a2c_sc2", "SC2CollectMineralShards-v0", 1, "finished"),
+        ("a2c_sc2", "SC2MoveToBeacon-v0", 1, "finished"),
+        ("a2c_sc2_multigpu", "SC2MoveToBeacon-v0", 2, "finished"),
+    ]
+    assert all(run.evaluation["sampled"]["episodes"] == 4 and run.training_seconds > 0 for run in runs)
+    # 512 steps of each game are two whole episodes
+    assert all(len(run.curve) >= 2 for run in runs)
+    assert report.main(report.Args([runs_dir], output=tmp_path / "report", figures=False)) == 0
+    text = (tmp_path / "report" / "training.md").read_text()
+    assert "16 x 16" in text and "| default" in text
 
 
 # ---- reports -----------------------------------------------------------------------------------------------------
@@ -667,7 +721,7 @@ def test_calibration_prints_ours_beside_the_real_games(tmp_path, capsys):
     assert returns.shape == (50,)
     assert row["ours mean"] == pytest.approx(returns.mean())
     assert (row["real mean"], row["real max"], row["wanted"]) == (1.0, 6, "1 +- 0.7")
-    assert row["passed"] is (abs(returns.mean() - 1) <= 0.7) is (code == 0)
+    assert row["passed"] == (abs(returns.mean() - 1) <= 0.7) == (code == 0)
     assert "real StarCraft II, published" in capsys.readouterr().out
 
 
