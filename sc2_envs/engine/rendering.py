@@ -12,7 +12,7 @@ Layers of what the engine does not have (creep, power, effects, cloaks, hallucin
 alerts, buildings under construction) are zero. So is the minimap's `unit_type`, which the game shows to cheats only.
 """
 
-from fractions import Fraction
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ GROUND_HEIGHT = 170
 NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
 FULL_SHARE = 16  # of a pixel that a disc covers wholly
-SHARE_BITS = 24  # shares are summed in steps of 2^-24, so that the sum does not depend on its order
+SHARE_BITS = 24  # shares are summed in steps of 2^-24: no order of the sum and no last digit of a float shows
 MOST_UNITS = 255  # of the two density layers, a byte each in the game
 
 # Units are drawn by falling radius: rank 0 first.
@@ -102,17 +102,20 @@ _RANKS = len(_RADII)
 class Scratch(NamedTuple):
     """Working memory of one thread; what it holds between two calls means nothing."""
 
-    top: NDArray[np.int32]  # (H*W,): 1 + place in the order of drawing of the top unit; all zero between two games
+    top: NDArray[np.uint32]  # (H*W,): place in the order of drawing of the top unit
+    discs: NDArray[np.int32]  # (H*W,): how many units cover the pixel; all zero between two games
     share: NDArray[np.int64]  # (H*W,): sum of the shares for unit_density_aa; all zero between two games
-    pixels: NDArray[np.int32]  # (H*W,): the pixels that show a unit ...
-    units: NDArray[np.int32]  # (H*W,): ... and which one, by its place in the order of drawing
-    order: NDArray[np.int32]  # (MAX_UNITS,): slots in the order of drawing
+    pixels: NDArray[np.uint32]  # (H*W,): the pixels that show a unit ...
+    units: NDArray[np.uint32]  # (H*W,): ... which one, by its place in the order of drawing ...
+    density: NDArray[np.int32]  # (H*W,): ... and how many cover them
+    order: NDArray[np.uint32]  # (MAX_UNITS,): slots in the order of drawing
     codes: NDArray[np.int32]  # (MAX_UNITS,): what a layer shows of each, in the same order
     ranks: NDArray[np.int32]  # for sorting
     column_x: NDArray[np.float64]  # (W,): world x of the pixels' centres
     row_y: NDArray[np.float64]  # (H,)
     column_strips: NDArray[np.float64]  # (W+1,): see `strip`, for the lines between the columns
-    row_strips: NDArray[np.float64]  # (H+1,)
+    corners: NDArray[np.float64]  # (W+1,): see `corner`, for the upper corners of a row of pixels
+    column_cells: NDArray[np.uint32]  # (W,): x of the columns' cells
 
 
 def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
@@ -124,17 +127,20 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
     width, height = max(sizes[0::2]), max(sizes[1::2])
     size = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
     return Scratch(
-        top=np.zeros(size, np.int32),
+        top=np.zeros(size, np.uint32),
+        discs=np.zeros(size, np.int32),
         share=np.zeros(size, np.int64),
-        pixels=np.zeros(size, np.int32),
-        units=np.zeros(size, np.int32),
-        order=np.zeros(MAX_UNITS, np.int32),
+        pixels=np.zeros(size, np.uint32),
+        units=np.zeros(size, np.uint32),
+        density=np.zeros(size, np.int32),
+        order=np.zeros(MAX_UNITS, np.uint32),
         codes=np.zeros(MAX_UNITS, np.int32),
         ranks=np.zeros(_RANKS + 1, np.int32),
         column_x=np.zeros(width),
         row_y=np.zeros(height),
         column_strips=np.zeros(width + 1),
-        row_strips=np.zeros(height + 1),
+        corners=np.zeros(width + 1),
+        column_cells=np.zeros(width, np.uint32),
     )
 
 
@@ -143,16 +149,19 @@ def scratch_of(scratch, width, height):
     """The same working memory, with columns and rows for this size."""
     return Scratch(
         scratch.top,
+        scratch.discs,
         scratch.share,
         scratch.pixels,
         scratch.units,
+        scratch.density,
         scratch.order,
         scratch.codes,
         scratch.ranks,
         scratch.column_x[:width],
         scratch.row_y[:height],
         scratch.column_strips,
-        scratch.row_strips,
+        scratch.corners,
+        scratch.column_cells,
     )
 
 
@@ -199,13 +208,33 @@ def fill_rectangle(out, first, scratch, left, bottom, right, top, value):
 @jit
 def draw_visibility(world, player, scratch, out, first):
     """The visibility of each pixel's map cell; 0 off the map."""
-    width = len(scratch.column_x)
-    for row in range(len(scratch.row_y)):
-        y = int(np.floor(scratch.row_y[row]))
-        for column in range(width):
-            x = int(np.floor(scratch.column_x[column]))
-            on_map = 0 <= x < MAP_SIZE and 0 <= y < MAP_SIZE
-            out[first + row * width + column] = world.visibility[player - 1, y, x] if on_map else 0
+    width, height = len(scratch.column_x), len(scratch.row_y)
+    first_column, last_column = inside(scratch.column_x, 0.0, MAP_SIZE)
+    first_row, last_row = inside(scratch.row_y, 0.0, MAP_SIZE)
+    columns = last_column - first_column
+    if columns < width or last_row - first_row < height:
+        fill(out, first, width * height, 0)
+    cells = scratch.column_cells[:columns]
+    for column in range(columns):
+        cells[column] = int(scratch.column_x[first_column + column])
+    # on the usual minimap a pixel is a cell
+    one_by_one = columns > 0 and cells[columns - 1] - cells[0] == columns - 1
+    for row in range(first_row, last_row):
+        y = int(scratch.row_y[row])
+        start = first + row * width + first_column
+        line = out[start : start + columns]
+        if row > first_row and y == int(scratch.row_y[row - 1]):
+            above = out[start - width : start - width + columns]
+            for column in range(columns):
+                line[column] = above[column]
+        elif one_by_one:
+            grid = world.visibility[player - 1, y, cells[0] :]
+            for column in range(columns):
+                line[column] = grid[column]
+        else:
+            grid = world.visibility[player - 1, y]
+            for column in range(columns):
+                line[column] = grid[cells[column]]
 
 
 @jit
@@ -225,19 +254,21 @@ def draw_ground(world, player, content, scratch, out, first):
 @jit
 def sort_units(world, player, scratch):
     """Put the slots of the units that a player sees into the order of drawing; return how many they are."""
-    order, ranks = scratch.order, scratch.ranks
+    seen, order, ranks = scratch.codes, scratch.order, scratch.ranks
     ranks[:] = 0
+    count = 0
     for slot in range(world.slots):
         if world.type[slot] != NOTHING and sees_unit(world, player, slot):
+            seen[count] = slot
+            count += 1
             ranks[_RANK[world.type[slot]] + 1] += 1
     for rank in range(_RANKS):
-        ranks[rank + 1] += ranks[rank]
-    for slot in range(world.slots):
-        if world.type[slot] != NOTHING and sees_unit(world, player, slot):
-            rank = _RANK[world.type[slot]]
-            order[ranks[rank]] = slot
-            ranks[rank] += 1
-    return ranks[_RANKS - 1]
+        ranks[rank + 1] += ranks[rank]  # where the units of each rank begin
+    for i in range(count):
+        rank = _RANK[world.type[seen[i]]]
+        order[ranks[rank]] = seen[i]
+        ranks[rank] += 1
+    return count
 
 
 @jit
@@ -279,16 +310,17 @@ def unit_value(world, slot, player, content):
 @jit
 def cover(scratch, pixel, unit, drawn):
     """Put a unit on top of a pixel; return how many pixels show a unit now."""
-    if scratch.top[pixel] == 0:
+    if scratch.discs[pixel] == 0:
         scratch.pixels[drawn] = pixel
         drawn += 1
-    scratch.top[pixel] = unit + 1
+    scratch.discs[pixel] += 1
+    scratch.top[pixel] = unit
     return drawn
 
 
 @jit
-def cover_discs(world, player, count, width, height, scratch, out, density):
-    """Cover the screen with the units' discs, counting them in the layer that starts at `density` (-1: in none)."""
+def cover_discs(world, player, count, width, height, scratch):
+    """Cover the screen with the units' discs."""
     drawn = 0
     for unit in range(count):
         slot = scratch.order[unit]
@@ -303,10 +335,7 @@ def cover_discs(world, player, count, width, height, scratch, out, density):
                 if (side == 1 and distance == 0) or y < 0 or y >= height:
                     continue
                 for x in range(max(0, column - half), min(width - 1, column + half) + 1):
-                    pixel = y * width + x
-                    drawn = cover(scratch, pixel, unit, drawn)
-                    if density >= 0 and out[density + pixel] < MOST_UNITS:
-                        out[density + pixel] += 1
+                    drawn = cover(scratch, y * width + x, unit, drawn)
     return drawn
 
 
@@ -342,66 +371,46 @@ def draw_camera(world, player, width, height, aspect, out, first):
 
 
 @jit
-def draw_units(world, player, content, count, drawn, scratch, tables, out, first):
-    """What a layer shows of the units, into the pixels that they cover."""
-    anything = 0
-    for unit in range(count):
-        scratch.codes[unit] = encode(tables, content, unit_value(world, scratch.order[unit], player, content))
-        anything |= scratch.codes[unit]
-    if anything:
-        for i in range(drawn):
-            out[first + scratch.pixels[i]] = scratch.codes[scratch.units[i]]
+def finish_cover(scratch, drawn):
+    """Note what covers each covered pixel, for all the layers."""
+    for i in range(drawn):
+        pixel = scratch.pixels[i]
+        scratch.units[i] = scratch.top[pixel]
+        scratch.density[i] = min(scratch.discs[pixel], MOST_UNITS)
+        scratch.discs[pixel] = 0
 
 
 @jit
-def finish_cover(scratch, drawn):
-    """Note the unit of each covered pixel and leave `top` as it was."""
-    for i in range(drawn):
-        pixel = scratch.pixels[i]
-        scratch.units[i] = scratch.top[pixel] - 1
-        scratch.top[pixel] = 0
+def draw_units(world, player, content, count, drawn, scratch, tables, out, first):
+    """What a layer shows of the units, into the pixels that they cover."""
+    layer = out[first:]
+    if content == UNIT_DENSITY:
+        for i in range(drawn):
+            layer[scratch.pixels[i]] = scratch.density[i]
+    elif _IS_OF_UNITS[content]:
+        anything = 0
+        for unit in range(count):
+            scratch.codes[unit] = encode(tables, content, unit_value(world, scratch.order[unit], player, content))
+            anything |= scratch.codes[unit]
+        if anything:
+            for i in range(drawn):
+                layer[scratch.pixels[i]] = scratch.codes[scratch.units[i]]
 
 
 # --- unit_density_aa ---
 
 
-def _series() -> NDArray[np.float64]:
-    """Coefficients for `strip`: of the integral of sqrt(1 - t^2) about t = 0 (row 0) and about t = 1 (row 1)."""
-    binomial = [Fraction(1)]  # of the series of sqrt(1 - z)
-    for n in range(_TERMS - 1):
-        binomial.append(binomial[-1] * (Fraction(n) - Fraction(1, 2)) / (n + 1))
-    about_0 = [float(b / (2 * n + 1)) for n, b in enumerate(binomial)]
-    about_1 = [float(b / 2**n / (n + Fraction(3, 2))) for n, b in enumerate(binomial)]
-    return np.array([about_0, about_1])
-
-
-_TERMS = 20
-_SERIES = _series()
-_QUARTER = np.pi / 4  # area of a quarter of the unit disc
-
-
 @jit
 def strip(line, radius):
-    """Area between 0 and `line` under the upper half of a circle round 0; negative left of it.
-
-    Sums a series and not asin(), whose last digits differ between machines.
-    """
-    t = min(abs(line) / radius, 1.0)
-    near_edge = int(t > 0.5)
-    gap = 1.0 - t
-    z = gap if near_edge else t * t
-    total = 0.0
-    for n in range(_TERMS - 1, -1, -1):
-        total = total * z + _SERIES[near_edge, n]
-    area = _QUARTER - np.sqrt(2.0 * gap) * gap * total if near_edge else t * total
-    area *= radius * radius
-    return area if line >= 0.0 else -area
+    """Area between 0 and `line` under the upper half of a circle round 0; negative left of it."""
+    t = max(-1.0, min(1.0, line / radius))
+    return 0.5 * (t * math.sqrt(1.0 - t * t) + math.asin(t)) * radius * radius
 
 
 @jit
 def corner(x, y, strip_x, strip_y, radius):
     """Area of the disc round 0 that lies left of x and below y."""
-    quarter = _QUARTER * radius * radius
+    quarter = math.pi / 4 * radius * radius
     if x * x + y * y < radius * radius:
         return x * y + strip_x + strip_y + quarter
     if x < 0.0 and y < 0.0:
@@ -414,27 +423,11 @@ def corner(x, y, strip_x, strip_y, radius):
 
 
 @jit
-def pixel_share(x, y, strips_x, strips_y, column, row, radius):
-    """Area of the disc round 0 in the pixel from (x, y) to (x + 1, y + 1)."""
-    far_x, far_y = max(-x, x + 1.0), max(-y, y + 1.0)
-    if far_x * far_x + far_y * far_y <= radius * radius:
-        return 1.0
-    near_x, near_y = max(x, -(x + 1.0), 0.0), max(y, -(y + 1.0), 0.0)
-    if near_x * near_x + near_y * near_y >= radius * radius:
-        return 0.0
-    return (
-        corner(x + 1.0, y + 1.0, strips_x[column + 1], strips_y[row + 1], radius)
-        - corner(x, y + 1.0, strips_x[column], strips_y[row + 1], radius)
-        - corner(x + 1.0, y, strips_x[column + 1], strips_y[row], radius)
-        + corner(x, y, strips_x[column], strips_y[row], radius)
-    )
-
-
-@jit
 def draw_shares(world, player, count, width, height, scratch, out, first):
     """Draw unit_density_aa: the sum of the discs' shares of each pixel, rounded down."""
+    strips, corners, share = scratch.column_strips, scratch.corners, scratch.share
     scale = width / CAMERA_WIDTH
-    for drawing in range(2):  # first sum up, then write
+    for summing in (True, False):  # then write and clear
         for unit in range(count):
             slot = scratch.order[unit]
             radius = RADIUS[world.type[slot]] * scale
@@ -442,22 +435,28 @@ def draw_shares(world, player, count, width, height, scratch, out, first):
             y = height / 2 - (world.y[slot] - world.camera_y[player - 1]) * scale
             left, right = max(0, int(np.floor(x - radius))), min(width, int(np.floor(x + radius)) + 1)
             top, bottom = max(0, int(np.floor(y - radius))), min(height, int(np.floor(y + radius)) + 1)
-            if drawing == 0 and left < right and top < bottom:
-                for line in range(left, right + 1):
-                    scratch.column_strips[line] = strip(line - x, radius)
-                for line in range(top, bottom + 1):
-                    scratch.row_strips[line] = strip(line - y, radius)
+            if left >= right or top >= bottom:
+                continue
+            if not summing:
+                for row in range(top, bottom):
+                    for pixel in range(row * width + left, row * width + right):
+                        if share[pixel] > 0:
+                            out[first + pixel] = min(share[pixel] >> SHARE_BITS, MOST_UNITS)
+                            share[pixel] = 0
+                continue
+            for line in range(left, right + 1):
+                strips[line] = strip(line - x, radius)
+                corners[line] = corner(line - x, top - y, strips[line], strip(top - y, radius), radius)
             for row in range(top, bottom):
+                row_strip = strip(row + 1 - y, radius)
+                above, beside = corners[left], corner(left - x, row + 1 - y, strips[left], row_strip, radius)
+                corners[left] = beside
                 for column in range(left, right):
-                    pixel = row * width + column
-                    if drawing == 0:
-                        share = pixel_share(
-                            column - x, row - y, scratch.column_strips, scratch.row_strips, column, row, radius
-                        )
-                        scratch.share[pixel] += int(share * (FULL_SHARE << SHARE_BITS) + 0.5)
-                    elif scratch.share[pixel] > 0:
-                        out[first + pixel] = min(scratch.share[pixel] >> SHARE_BITS, MOST_UNITS)
-                        scratch.share[pixel] = 0
+                    below = corner(column + 1 - x, row + 1 - y, strips[column + 1], row_strip, radius)
+                    area = below - beside - corners[column + 1] + above
+                    share[row * width + column] += int(area * (FULL_SHARE << SHARE_BITS) + 0.5)
+                    above, beside = corners[column + 1], below
+                    corners[column + 1] = below
 
 
 # --- what Python calls ---
@@ -489,20 +488,14 @@ def _draw_screen(worlds, mask, player, sizes, layers, tables, scratch, out):
         for row in range(height):
             area.row_y[row] = screen_point(world, player, width, height, 0, row)[1]
         count = sort_units(world, player, area)
-        density = -1
+        drawn = cover_discs(world, player, count, width, height, area)
+        finish_cover(area, drawn)
         for channel in range(channels):
             first = (game * channels + channel) * size
             draw_ground(world, player, layers[channel], area, flat, first)
-            if layers[channel] == UNIT_DENSITY:
-                density = first
-            elif layers[channel] == UNIT_DENSITY_AA:
+            draw_units(world, player, layers[channel], count, drawn, area, tables, flat, first)
+            if layers[channel] == UNIT_DENSITY_AA:
                 draw_shares(world, player, count, width, height, area, flat, first)
-        drawn = cover_discs(world, player, count, width, height, area, flat, density)
-        finish_cover(area, drawn)
-        for channel in range(channels):
-            if _IS_OF_UNITS[layers[channel]]:
-                first = (game * channels + channel) * size
-                draw_units(world, player, layers[channel], count, drawn, area, tables, flat, first)
 
 
 def _draw_minimap(worlds, mask, player, sizes, layers, tables, scratch, out):
@@ -519,20 +512,16 @@ def _draw_minimap(worlds, mask, player, sizes, layers, tables, scratch, out):
         if not mask[game]:
             continue
         world = worlds[game]
-        for channel in range(channels):
-            first = (game * channels + channel) * size
-            content = _MINIMAP_CONTENTS[layers[channel]]
-            draw_ground(world, player, content, area, flat, first)
-            if content == CAMERA:
-                draw_camera(world, player, width, height, sizes[1] / sizes[0], flat, first)
         count = sort_units(world, player, area)
         drawn = cover_squares(world, count, width, height, area)
         finish_cover(area, drawn)
         for channel in range(channels):
+            first = (game * channels + channel) * size
             content = _MINIMAP_CONTENTS[layers[channel]]
-            if _IS_OF_UNITS[content]:
-                first = (game * channels + channel) * size
-                draw_units(world, player, content, count, drawn, area, tables, flat, first)
+            draw_ground(world, player, content, area, flat, first)
+            draw_units(world, player, content, count, drawn, area, tables, flat, first)
+            if content == CAMERA:
+                draw_camera(world, player, width, height, sizes[1] / sizes[0], flat, first)
 
 
 _MASK_TYPE = boolean[::1]
