@@ -116,18 +116,16 @@ class Batch:
         function_ids, arguments = settings.action_set.to_engine(actions)
         before = games.worlds.copy() if settings.strict else None
         games.step(function_ids, arguments, settings.step_mul, mask)
+        if before is not None:
+            self._refuse_invalid(actions, mask, before)
         if mask is None:
             np.copyto(self.invalid, games.invalid)
-            if before is not None:
-                self._refuse_invalid(actions, before)
             np.copyto(self.reward, games.reward)
             np.copyto(self.terminated, games.terminated)
             np.copyto(self.truncated, games.truncated)
             self.episode_length += 1
         else:
             np.copyto(self.invalid, games.invalid, where=mask)
-            if before is not None:
-                self._refuse_invalid(actions, before)
             np.multiply(games.reward, mask, out=self.reward)
             np.logical_and(games.terminated, mask, out=self.terminated)
             np.logical_and(games.truncated, mask, out=self.truncated)
@@ -136,16 +134,17 @@ class Batch:
         self.note_ends()
 
     def note_ends(self) -> None:
+        """Bring `ended` up to date with `terminated` and `truncated`."""
         np.logical_or(self.terminated, self.truncated, out=self.ended)
 
-    def _refuse_invalid(self, actions: Any, before: NDArray[Any]) -> None:
-        refused = self.invalid.nonzero()[0]
+    def _refuse_invalid(self, actions: Any, mask: NDArray[np.bool_] | None, before: NDArray[Any]) -> None:
+        invalid = self.games.invalid if mask is None else self.games.invalid * mask
+        refused = invalid.nonzero()[0]
         if not len(refused):
             return
         self.games.worlds[:] = before
         i = int(refused[0])
-        reason = REASONS[int(self.invalid[i])]
-        self.invalid[:] = 0
+        reason = REASONS[int(invalid[i])]
         name, arguments = self.settings.action_set.decode(np.asarray(actions)[i])
         call = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
         where = f" of environment {i}" if self.num_games > 1 else ""
@@ -305,6 +304,7 @@ class Batch:
                     f"the state belongs to another environment: its {name} is {theirs.get(name)!r}, "
                     f"here it is {mine.get(name)!r}"
                 )
+        seeds = list(header["seeds"])
         arrays = self._state_arrays()
         if length != sum(array.nbytes for array in arrays):
             raise ValueError(f"the state holds {length} bytes of games, expected {sum(a.nbytes for a in arrays)}")
@@ -313,7 +313,7 @@ class Batch:
             part = np.frombuffer(payload, array.dtype, array.size, offset)
             array[...] = part.reshape(array.shape)
             offset += array.nbytes
-        self.seeds = list(header["seeds"])
+        self.seeds = seeds
 
     def _state_arrays(self) -> tuple[NDArray[Any], ...]:
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sc2_envs.actions import ActionSet
 from sc2_envs.batch import Batch, Observation, check_seed, entropy
 from sc2_envs.engine import REASONS
-from sc2_envs.spaces import Keywords, action_space, check_keywords, observation_space, resolve_settings
+from sc2_envs.spaces import (
+    RENDER_MODES,
+    VECTOR_KEYWORDS,
+    Keywords,
+    action_space,
+    check_keywords,
+    observation_space,
+    resolve_settings,
+)
 
 GAME_LOOPS_PER_SECOND = 22.4
 _ALL = np.ones(1, bool)
@@ -62,11 +70,10 @@ class SC2Env(gym.Env[Any, Any]):
         ValueError: for a value that is not possible.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 3}
-    vector_keywords: ClassVar[tuple[str, ...]] = ("num_envs", "autoreset_mode", "copy", "num_threads", "num_workers")
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 3}
 
     def __init__(self, map_name: str = "MoveToBeacon", **keywords: Unpack[Keywords]) -> None:
-        for name in self.vector_keywords:
+        for name in VECTOR_KEYWORDS:
             if name in keywords:
                 raise TypeError(
                     f"{name} is a keyword of vector environments: use gymnasium.make_vec (with "

@@ -140,6 +140,10 @@ class Keywords(TypedDict, total=False):
     render_mode: str | None
 
 
+VECTOR_KEYWORDS = ("num_envs", "max_episode_steps", "autoreset_mode", "copy", "num_threads", "num_workers")
+"""What vector environments have beside `Keywords`; `SC2VectorEnv` documents them."""
+
+
 def resolve_settings(
     map_name: str,
     *,

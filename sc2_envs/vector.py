@@ -17,6 +17,7 @@ from sc2_envs.batch import Batch, Observation, check_seed, reason_names
 from sc2_envs.env import GAME_LOOPS_PER_SECOND, SC2Env
 from sc2_envs.features import near_matches
 from sc2_envs.spaces import (
+    VECTOR_KEYWORDS,
     Keywords,
     action_space,
     check_backend,
@@ -90,7 +91,16 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
         num_workers: None = None,
         **keywords: Unpack[Keywords],
     ) -> None:
-        check_keywords(keywords, SC2Env.vector_keywords)
+        check_keywords(keywords, VECTOR_KEYWORDS)
+        self._arguments = {
+            "map_name": map_name,
+            "num_envs": num_envs,
+            "max_episode_steps": max_episode_steps,
+            "autoreset_mode": autoreset_mode,
+            "copy": copy,
+            "num_threads": num_threads,
+            **keywords,
+        }
         self.num_envs = _check_count("num_envs", num_envs)
         if num_workers is not None:
             raise ValueError(
@@ -441,6 +451,23 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads."""
         self._batch.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "arguments": self._arguments,
+            "state": self.get_state() if self._batch.started.all() else None,
+            "action_space": self.action_space,
+            "attributes": self._attributes,
+            "spec": self.spec,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        self.action_space = state["action_space"]
+        self._attributes = state["attributes"]
+        self.spec = state["spec"]
+        if state["state"] is not None:
+            self.set_state(state["state"])
 
     def _check_open(self) -> None:
         if self.closed:

@@ -375,6 +375,19 @@ def test_ill_formed_actions():
     envs.step(good.tolist())
 
 
+def test_strict_asks_nothing_of_a_game_that_is_being_reset():
+    envs = make_batched(2, strict=True, step_mul=960, **SMALL).unwrapped
+    envs.reset(seed=0)
+    idle = np.tile(envs.encode_action("no_op"), (2, 1))
+    envs.step(idle)
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    assert envs.step(idle)[3].tolist() == [False, True]
+    idle[1] = envs.encode_action("Move_screen", queued="now", screen=(1, 2))  # not available, and not asked for
+    _, rewards, _, truncated, infos = envs.step(idle)
+    assert rewards[1] == 0 and truncated.tolist() == [True, False]
+    assert infos["game_loop"].tolist() == [1920, 0] and infos["episode_length"].tolist() == [2, 0]
+
+
 def test_strict_names_the_environment():
     envs = make_batched(3, strict=True, **SMALL).unwrapped
     envs.reset(seed=0)
@@ -514,6 +527,21 @@ def test_states_of_others_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             other.unwrapped.set_state(state)
+
+
+def test_copies_carry_the_games():
+    envs = make_batched(3, "SAME_STEP", num_threads=2, step_mul=400, **SMALL)
+    envs.reset(seed=4)
+    envs.step(envs.unwrapped.sample_valid_actions())
+    for twin in (copy.deepcopy(envs), pickle.loads(pickle.dumps(envs))):
+        ours = copy.deepcopy(envs)
+        assert twin.spec == envs.spec
+        for _ in range(8):
+            actions = ours.unwrapped.sample_valid_actions()
+            assert_same(twin.unwrapped.sample_valid_actions(), actions)
+            assert_same(twin.step(actions), ours.step(actions))
+        twin.close()
+        ours.close()
 
 
 # ---- one by one ----------------------------------------------------------------------------------------------------
