@@ -19,6 +19,7 @@ from sc2_envs.engine.units import HEALTH, NOTHING, RADIUS, SHIELDS, TABLE
 from sc2_envs.engine.world import ENEMY, NEUTRAL, PLAYER
 
 MARGIN = 1.0  # world units of ground shown beyond the playable area
+SMALL, LARGER = 0.7, 1.3  # units of a radius below the first are drawn larger by the second
 SMOOTHING = 3  # everything is drawn this many times as large, then made smaller
 LOOPS_PER_SECOND = 22.4  # of a clock on the wall, at the game's speed "faster"
 
@@ -186,18 +187,24 @@ def _ground(playable: tuple[float, ...], width: int, height: int, scale: float) 
 # --- what belongs to a unit ---
 
 
+def drawn_radius(unit_type: int) -> float:
+    """A unit's radius in the picture: small ones are drawn larger than they are, or their shape could not be seen."""
+    radius = float(RADIUS[unit_type])
+    return radius * LARGER if radius < SMALL else radius
+
+
 def draw_shadow(canvas: Canvas, world: np.void, slot: int) -> None:
     """A soft shadow to the lower right."""
-    radius = float(RADIUS[world["type"][slot]])
+    radius = drawn_radius(world["type"][slot])
     x, y = float(world["x"][slot]), float(world["y"][slot])
-    for grow in (0.14, 0.07, 0.0):
-        canvas.disc(x + 0.3 * radius, y - 0.3 * radius, radius + grow, fill=(0, 0, 0, 46))
+    for size in (1.0, 0.85, 0.7):
+        canvas.disc(x + 0.25 * radius, y - 0.3 * radius, size * radius, fill=(0, 0, 0, 46))
 
 
 def draw_selection(canvas: Canvas, world: np.void, slot: int) -> None:
     """A ring round each unit that player 1 has selected."""
     if int(world["selected"][slot]) >> (PLAYER - 1) & 1:
-        radius = float(RADIUS[world["type"][slot]]) + 0.2
+        radius = drawn_radius(world["type"][slot]) + 0.2
         x, y = float(world["x"][slot]), float(world["y"][slot])
         canvas.disc(x, y, radius, fill=(*SELECTION_COLOUR, 40), outline=(*SELECTION_COLOUR, 255), line=0.08)
 
@@ -224,8 +231,8 @@ def draw_health(canvas: Canvas, world: np.void, slot: int) -> None:
     """A bar of health above a damaged unit, with one of shields above that."""
     unit_type = int(world["type"][slot])
     x, y = float(world["x"][slot]), float(world["y"][slot])
-    radius = float(RADIUS[unit_type])
-    half = max(radius, 0.4)
+    radius = drawn_radius(unit_type)
+    half = max(radius, 0.45)
     bottom = y + radius + 0.2
     bars = [(float(world["health"][slot]) / float(HEALTH[unit_type]), None)]
     if SHIELDS[unit_type] > 0:
@@ -279,7 +286,8 @@ class Body:
 def draw_unit(canvas: Canvas, world: np.void, slot: int) -> None:
     """Draw a unit in its owner's colour, in the shape of its type."""
     unit = TABLE[world["type"][slot]]
-    body = Body(float(world["x"][slot]), float(world["y"][slot]), unit.radius, float(world["facing"][slot]))
+    radius = drawn_radius(world["type"][slot])
+    body = Body(float(world["x"][slot]), float(world["y"][slot]), radius, float(world["facing"][slot]))
     colour = OWNER_COLOURS[int(world["owner"][slot])]
     shape = SHAPES.get(unit.name)
     if shape is None:
@@ -289,7 +297,7 @@ def draw_unit(canvas: Canvas, world: np.void, slot: int) -> None:
 
 def _marine(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
     dark = shade(colour, 0.35)
-    canvas.line(body.points((0.1, -0.75), (1.55, -0.42)), fill=(24, 26, 30), line=0.13)  # rifle
+    canvas.line(body.points((0.1, -0.75), (1.55, -0.42)), fill=(22, 24, 28), line=0.15)  # rifle
     for side in (-1, 1):
         canvas.disc(*body.at(-0.05, 0.72 * side), 0.46 * body.radius, fill=shade(colour, 0.8), outline=dark, line=0.04)
     canvas.disc(body.x, body.y, 0.72 * body.radius, fill=colour, outline=dark, line=0.05)

@@ -4,7 +4,7 @@ Rules, measured on observations of the real game:
 - On the screen a unit is a disc of whole pixels (see `disc_radius` of camera.py), on the minimap a square.
 - A pixel shows one unit, the top one: larger units are drawn first, then by slot, so that a Marine stands on top of
   the beacon. `unit_density` counts all discs over the pixel, `unit_density_aa` adds up the exact share of the pixel
-  that each true disc covers, 16 for a whole one; both stop at 255.
+  that each true disc covers, 16 for a whole one, and drops the fraction; both stop at 255.
 - A player sees its own units, and the others whose cell is visible.
 - Pixels of the ground belong to the map cell, or to the side of an edge, in which their centre lies.
 
@@ -76,9 +76,7 @@ _MINIMAP_CONTENTS = np.array(
 )
 _IS_OF_UNITS = np.array(
     [
-        name.startswith("unit_hit_points")
-        or name.startswith("unit_energy")
-        or name.startswith("unit_shields")
+        name.startswith(("unit_hit_points", "unit_energy", "unit_shields"))
         or name in ("player_id", "player_relative", "unit_type", "selected", "active")
         for name in _CONTENTS
     ]
@@ -100,11 +98,11 @@ _RANKS = len(_RADII)
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread; what it holds between two calls means nothing."""
+    """Working memory of one thread: nothing in it lasts longer than the drawing of one game."""
 
     top: NDArray[np.uint32]  # (H*W,): place in the order of drawing of the top unit
-    discs: NDArray[np.int32]  # (H*W,): how many units cover the pixel; all zero between two games
-    share: NDArray[np.int64]  # (H*W,): sum of the shares for unit_density_aa; all zero between two games
+    discs: NDArray[np.int32]  # (H*W,): how many units cover the pixel; zero before and after
+    share: NDArray[np.int64]  # (H*W,): sum of the shares for unit_density_aa; zero before and after
     pixels: NDArray[np.uint32]  # (H*W,): the pixels that show a unit ...
     units: NDArray[np.uint32]  # (H*W,): ... which one, by its place in the order of drawing ...
     density: NDArray[np.int32]  # (H*W,): ... and how many cover them
@@ -112,7 +110,7 @@ class Scratch(NamedTuple):
     codes: NDArray[np.int32]  # (MAX_UNITS,): what a layer shows of each, in the same order
     ranks: NDArray[np.int32]  # for sorting
     column_x: NDArray[np.float64]  # (W,): world x of the pixels' centres
-    row_y: NDArray[np.float64]  # (H,)
+    row_y: NDArray[np.float64]  # (H,): and y
     column_strips: NDArray[np.float64]  # (W+1,): see `strip`, for the lines between the columns
     corners: NDArray[np.float64]  # (W+1,): see `corner`, for the upper corners of a row of pixels
     column_cells: NDArray[np.uint32]  # (W,): x of the columns' cells
