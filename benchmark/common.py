@@ -30,6 +30,12 @@ EMBEDDED_ENGINE = "embedded engine"
 # ---- the machine and the code ------------------------------------------------------------------------------------
 
 
+def display_path(path: str | Path) -> str:
+    """Relative to the repository where it lies inside: what is written down must fit any checkout."""
+    path = Path(path)
+    return path.relative_to(REPOSITORY).as_posix() if path.is_relative_to(REPOSITORY) else str(path)
+
+
 def available_cores() -> list[int]:
     """The cores that this process may use, fewer than the machine's in a container or under taskset."""
     if hasattr(os, "sched_getaffinity"):
@@ -171,7 +177,7 @@ class Benchmark:
         self.commit, self.commit_dirty = describe_commit()
         self.hardware = describe_hardware()
         self.versions = describe_versions()
-        self.command = [Path(sys.executable).name, *sys.argv]
+        self.command = ["python", *map(display_path, sys.argv)]
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
 
     def provenance(self) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shlex
 import sys
 import tomllib
 from collections import defaultdict
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import tyro
-from common import EMBEDDED_ENGINE, PUBLISHED, REAL_GAME, Benchmark, Table, minutes, read_json
+from common import EMBEDDED_ENGINE, PUBLISHED, REAL_GAME, Benchmark, Table, display_path, minutes, read_json
 from numpy.typing import NDArray
 
 
@@ -32,7 +33,9 @@ class Args:
     runs: tyro.conf.Positional[list[Path]]
     """run folders, folders that hold run folders, or the JSON file of an earlier report"""
     output: Path = Path("runs/report")
-    """folder for the tables (training.md), the numbers (training.json) and the curves (*.png)"""
+    """folder for the tables (<name>.md), the numbers (<name>.json) and the curves (*.png)"""
+    name: str = "training"
+    """name of the report's files"""
     threshold: tuple[str, ...] = ()
     """ENV_ID=RETURN: report the steps and the time to this mean training return (default: see THRESHOLDS)"""
     window: int = 50_000
@@ -45,17 +48,12 @@ class Args:
 THRESHOLDS = {"SC2MoveToBeacon-v0": 25.0, "SC2CollectMineralShards-v0": 45.0}
 BOOTSTRAP_RESAMPLES = 10_000
 CURVE_POINTS = 200
-# Arguments that name or store a run and change nothing in it.
+# Arguments that name, place or store a run and change nothing in what it learns.
 NOT_SETTINGS = {
-    "seed",
-    "run_name",
-    "runs_dir",
-    "resume",
-    "track",
-    "wandb_project_name",
-    "wandb_entity",
-    "capture_video",
+    *("seed", "run_name", "runs_dir", "resume", "evaluate", "capture_video", "checkpoint_every", "keep_checkpoints"),
+    *("track", "wandb_project_name", "wandb_entity", "world_size", "rank", "local_rank", "master_addr", "master_port"),
 }
+STORAGE_FLAGS = ("--runs-dir", "--run-name", "--resume")
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------
@@ -85,8 +83,17 @@ class TrainingRun:
     @property
     def settings(self) -> dict[str, Any]:
         """What must agree before two runs may be averaged."""
-        kept = {key: value for key, value in self.args.items() if key not in NOT_SETTINGS}
-        return {**kept, "world_size": self.world_size, "engine": self.versions.get("engine")}
+        return {**self.args, "world_size": self.world_size, "engine": self.versions.get("engine")}
+
+    def shown_command(self) -> str:
+        """The command line that does this again, without the flags that say where it is stored."""
+        words = list(self.command)
+        for flag in STORAGE_FLAGS:
+            if flag in words:
+                place = words.index(flag)
+                del words[place : place + 2]
+        launcher = f"torchrun --standalone --nproc_per_node={self.world_size}" if self.world_size > 1 else "python"
+        return shlex.join([*launcher.split(), *words])
 
     def score(self, policy: str) -> float | None:
         return (self.evaluation.get(policy) or {}).get("mean")
@@ -101,21 +108,24 @@ def read_run(folder: Path) -> TrainingRun:
     config = read_json(folder / "config.json")
     if config is None:
         raise ValueError(f"{folder}: config.json is missing or broken")
-    try:
-        identity = {key: config[key] for key in ("env_id", "algorithm", "seed", "args")}
-    except KeyError as error:
-        raise ValueError(f"{folder}/config.json has no {error}") from None
+    missing = [key for key in ("env_id", "algorithm", "seed", "args") if key not in config]
+    if missing:
+        raise ValueError(f"{folder}/config.json has no {', '.join(missing)}")
     result = read_json(folder / "result.json") or {}
     return TrainingRun(
         name=folder.name,
-        **identity,
+        env_id=config["env_id"],
+        algorithm=config["algorithm"],
+        seed=config["seed"],
+        args={key: value for key, value in config["args"].items() if key not in NOT_SETTINGS},
         status=result.get("status", "unfinished"),
         world_size=config.get("world_size", 1),
         versions=config.get("versions", {}),
         hardware=config.get("hardware", {}),
+        # the launcher's interpreter and where this run was stored are of no use elsewhere
+        command=[display_path(word) for word in config.get("command", [])[1:]],
         commit=config.get("commit"),
         commit_dirty=bool(config.get("commit_dirty")),
-        command=config.get("command", []),
         env_steps=result.get("env_steps"),
         training_seconds=result.get("training_seconds"),
         evaluation=result.get("evaluation") or {},
@@ -396,6 +406,12 @@ def origin_table(groups: Sequence[Group]) -> Table:
     return table
 
 
+def command_table(groups: Sequence[Group]) -> Table:
+    table = Table("Commands, each for its first seed", ("environment", "algorithm", "command"))
+    table.rows = [(group.env_id, group.label, f"`{group.runs[0].shown_command()}`") for group in groups]
+    return table
+
+
 def size_text(size: Any) -> str:
     if size is None:
         return "not recorded"
@@ -514,6 +530,7 @@ def main(args: Args) -> int:
         "training", {"window": args.window, "thresholds": thresholds}, " / ".join(engines), measured_here=False
     )
     report.tables = [score_table(groups), time_table(groups, thresholds, args.window), origin_table(groups)]
+    report.tables.append(command_table(groups))
     report.tables += [t for t in (published_table(run.env_id for run in runs), unfinished_table(runs)) if t]
     report.data["runs"] = [asdict(run) for run in runs]
     report.finish(args.output)

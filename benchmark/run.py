@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from common import REPOSITORY, available_cores, minutes, read_json, say, write_json
+from common import REPOSITORY, available_cores, display_path, minutes, read_json, say, write_json
 
 from sc2_envs.engine import ENGINE_VERSION
 
@@ -128,11 +128,6 @@ class Run:
         own = ["--env-id", self.env_id, "--seed", str(self.seed)]
         own += ["--runs-dir", str(self.runs_dir), "--run-name", self.name, "--resume", "auto"]
         return [*launcher, str(self.algorithm), *own, *flag_words(self.flags)]
-
-
-def display_path(path: Path) -> str:
-    """Relative to the repository where it lies inside, so that two checkouts agree on a run's settings."""
-    return path.relative_to(REPOSITORY).as_posix() if path.is_relative_to(REPOSITORY) else str(path)
 
 
 def flag_words(flags: dict[str, Any]) -> list[str]:

@@ -418,6 +418,10 @@ flags = { gain = 2.0 }
     return runs_dir
 
 
+def display(runs_dir):
+    return runs_dir.parent / "fake_algorithm.py"
+
+
 def rows_of(table):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
@@ -489,6 +493,7 @@ def test_the_report_prints_and_draws_and_can_be_made_again_from_its_own_file(rec
         "abacus, 3 cores",
         "Runs that do not count",
         "Vinyals et al. 2017",
+        f"`python {display(recorded)} --env-id SC2MoveToBeacon-v0 --seed 1`",
     ):
         assert expected in text
     # ours and the real game's never share a table
@@ -496,6 +501,9 @@ def test_the_report_prints_and_draws_and_can_be_made_again_from_its_own_file(rec
     assert "FullyConv" not in ours and "FullyConv" in published
     picture = tmp_path / "first" / "SC2MoveToBeacon-v0.png"
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
+
+    # nothing of where the runs were stored
+    assert str(recorded) not in text.replace(f"benchmark/report.py {recorded}", "")
 
     again = make(tmp_path / "first" / "training.json", tmp_path / "second")
     first, second = (json.loads((tmp_path / f / "training.json").read_text()) for f in ("first", "second"))
