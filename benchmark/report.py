@@ -467,7 +467,8 @@ def draw(groups: Sequence[Group], window: int, folder: Path) -> list[Path]:
     for env_id in sorted({group.env_id for group in groups}):
         figure, axes = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
         for number, group in enumerate(g for g in groups if g.env_id == env_id):
-            curves = [smooth(np.array(run.curve, np.float64), window) for run in group.runs if run.curve]
+            shown, kind = (group.finished, "") if group.finished else (group.runs, "unfinished ")
+            curves = [smooth(np.array(run.curve, np.float64), window) for run in shown if run.curve]
             if not curves:
                 continue
             for axis, column, scale in ((axes[0], 0, 1e6), (axes[1], 1, 60.0)):
@@ -476,7 +477,7 @@ def draw(groups: Sequence[Group], window: int, folder: Path) -> list[Path]:
                 # the mean ends where the first seed ends: beyond it would be a mean of other runs
                 grid = np.linspace(max(c[0, column] for c in curves), min(c[-1, column] for c in curves), CURVE_POINTS)
                 mean = np.mean([np.interp(grid, c[:, column], c[:, 2]) for c in curves], axis=0)
-                label = f"{group.label}, {len(curves)} seeds ({EMBEDDED_ENGINE})"
+                label = f"{group.label}, {len(curves)} {kind}seeds ({EMBEDDED_ENGINE})"
                 axis.plot(grid / scale, mean, color=f"C{number}", linewidth=2, label=label)
         for policy, mean, _, source in published.get(env_id, []):
             if policy in ("FullyConv", "Random policy"):

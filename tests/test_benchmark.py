@@ -45,7 +45,8 @@ folder.mkdir(parents=True, exist_ok=True)
 config = {
     "args": {"screen_size": 16, "minimap_size": [16, 16], "screen_layers": "default", "minimap_layers": "all",
              "gain": args.gain, "seed": args.seed, "run_name": args.run_name},
-    "command": sys.argv, "env_id": args.env_id, "algorithm": "fake", "seed": args.seed, "world_size": 1,
+    "command": [sys.executable, *sys.argv], "world_size": 1,
+    "env_id": args.env_id, "algorithm": "fake", "seed": args.seed,
     "versions": {"engine": "7"}, "commit": "abc", "commit_dirty": False, "hardware": {"cpu": "abacus", "cores": 3},
 }
 (folder / "config.json").write_text(json.dumps(config))
