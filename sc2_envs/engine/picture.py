@@ -234,7 +234,7 @@ def draw_health(canvas: Canvas, world: np.void, slot: int) -> None:
     radius = drawn_radius(unit_type)
     half = max(radius, 0.45)
     bottom = y + radius + 0.2
-    bars = [(float(world["health"][slot]) / float(HEALTH[unit_type]), None)]
+    bars: list[tuple[float, Colour | None]] = [(float(world["health"][slot]) / float(HEALTH[unit_type]), None)]
     if SHIELDS[unit_type] > 0:
         bars.append((float(world["shields"][slot]) / float(SHIELDS[unit_type]), (110, 180, 255)))
     if all(share >= 1.0 for share, _ in bars):
