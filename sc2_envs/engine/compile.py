@@ -31,7 +31,11 @@ KEEP_UNUSED = 30 * 24 * 3600.0  # seconds after which the cache of an older engi
 
 _SOURCES = Path(__file__).parent
 
-jit = njit(nogil=True, error_model="numpy")
+# Without Numba's runtime the compiled code counts no references, which small functions on views spend most of their
+# time with, and cannot allocate: an allocation in a rule is an error when it is compiled.
+_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+jit = njit(**_OPTIONS)
 """For rules: compiled into whatever calls them."""
 
 _entries: list[tuple[Any, list[Any]]] = []
@@ -106,10 +110,10 @@ def entry(*signatures: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         if CACHE_FOLDER is None:
-            dispatcher = njit(nogil=True, error_model="numpy")(function)
+            dispatcher = njit(**_OPTIONS)(function)
         else:
             with _numba_cache_folder(CACHE_FOLDER):
-                dispatcher = njit(nogil=True, error_model="numpy", cache=True)(function)
+                dispatcher = njit(cache=True, **_OPTIONS)(function)
         _entries.append((dispatcher, list(signatures)))
         return dispatcher
 

@@ -256,7 +256,9 @@ class Games:
             self._pool.shutdown()
             self._pool = None
 
-    def _draw(self, function: Any, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None) -> None:
+    def _draw(
+        self, function: Any, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None
+    ) -> None:
         tables = rendering.TABLES_UINT8 if out.dtype == np.uint8 else rendering.TABLES_INT32
         self._run(function, mask, (self.player, self._sizes, layers, tables), out, scratch=True)
 
