@@ -52,14 +52,15 @@ def test_one_version_everywhere():
 
 def pins() -> dict[str, str]:
     lines = [line.split("#")[0].strip() for line in read("constraints.txt").splitlines()]
-    return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines if line)}
+    requirements = [Requirement(line) for line in lines if line]
+    return {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in requirements}
 
 
 def test_what_the_commands_install_is_pinned():
     extras = PYPROJECT["project"]["optional-dependencies"]
     pinned = pins()
     direct = PYPROJECT["project"]["dependencies"] + [
-        requirement for extra in ("train", "sb3", "benchmark", "docs", "dev") for requirement in extras[extra]
+        requirement for extra in ("train", "sb3", "pysc2", "benchmark", "docs", "dev") for requirement in extras[extra]
     ]
     for requirement in map(Requirement, direct):
         name = canonicalize_name(requirement.name)
@@ -315,3 +316,19 @@ def test_spawned_workers():
         assert observation["feature_screen"].shape == first["feature_screen"].shape
     finally:
         envs.close()
+
+
+def test_gymnasium_records_a_video(tmp_path):
+    pytest.importorskip("moviepy")
+    import gymnasium as gym
+    import imageio_ffmpeg
+
+    env = gym.make("sc2_envs:SC2MoveToBeacon-v0", render_mode="rgb_array")
+    env = gym.wrappers.RecordVideo(env, str(tmp_path), episode_trigger=lambda episode: True)
+    env.reset(seed=1)
+    for _ in range(9):
+        env.step(env.unwrapped.sample_valid_action())
+    env.close()
+    (video,) = tmp_path.glob("*.mp4")
+    frames, _ = imageio_ffmpeg.count_frames_and_secs(str(video))
+    assert frames == 10  # the first observation, and one a step
