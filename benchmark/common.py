@@ -184,7 +184,7 @@ class Benchmark:
         if not self.measured_here:
             return f"Made from recorded runs; {self.started}"
         gpu = f", {self.hardware['gpu']}" if self.hardware["gpu"] else ""
-        commit = (self.commit or "no git repository")[:12] + (" with local changes" if self.commit_dirty else "")
+        commit = (self.commit[:12] if self.commit else "unknown") + (" with local changes" if self.commit_dirty else "")
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items() if version)
         return (
             f"{self.hardware['cpu']}, {self.hardware['cores']} cores{gpu}; {self.hardware['system']}; {versions}; "
