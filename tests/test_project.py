@@ -324,11 +324,11 @@ def test_gymnasium_records_a_video(tmp_path):
     import imageio_ffmpeg
 
     env = gym.make("sc2_envs:SC2MoveToBeacon-v0", render_mode="rgb_array")
-    env = gym.wrappers.RecordVideo(env, str(tmp_path), episode_trigger=lambda episode: True)
+    env = gym.wrappers.RecordVideo(env, str(tmp_path / "videos"), episode_trigger=lambda episode: True)
     env.reset(seed=1)
     for _ in range(9):
         env.step(env.unwrapped.sample_valid_action())
     env.close()
-    (video,) = tmp_path.glob("*.mp4")
+    (video,) = (tmp_path / "videos").glob("*.mp4")
     frames, _ = imageio_ffmpeg.count_frames_and_secs(str(video))
     assert frames == 10  # the first observation, and one a step
