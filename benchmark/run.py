@@ -460,12 +460,12 @@ class Batch:
             cores = self.free_cores[:wanted] if len(self.free_cores) >= wanted else []
             self.free_cores = self.free_cores[len(cores) :]
             run = self.waiting.popleft()
-            say(f"start    {run.name} ({len(self.ended) + len(self.running) + 1} of {self.total}); log: {run.log}")
+            say(f"start       {run.name} ({len(self.ended) + len(self.running) + 1} of {self.total}); log: {run.log}")
             try:
                 self.running.append(Process(run, cores))
             except OSError as error:
                 self.ended[run.name] = "failed"
-                say(f"failed   {run.name}: {error}")
+                say(f"failed      {run.name}: {error}")
 
     def loop(self) -> dict[str, str]:
         """Run everything; the status of each run by name. SIGINT or SIGTERM lets the runs save and stops."""
@@ -489,7 +489,7 @@ class Batch:
                 if time.monotonic() > next_report and self.running:
                     next_report = time.monotonic() + self.args.report_seconds
                     for process in self.running:
-                        say(f"running  {process.run.name}: {process.progress()}, {minutes(process.seconds)} min")
+                        say(f"running     {process.run.name}: {process.progress()}, {minutes(process.seconds)} min")
         finally:
             for process in self.running:  # an error of our own must leave nothing behind
                 process.kill()
@@ -507,7 +507,7 @@ class Batch:
             self.running.remove(process)
             self.free_cores = sorted([*self.free_cores, *process.cores])
             self.ended[process.run.name] = status
-            say(f"{status:8} {process.run.name} after {minutes(process.seconds)} min: {process.progress()}")
+            say(f"{status:11} {process.run.name} after {minutes(process.seconds)} min: {process.progress()}")
             if status == "failed":
                 print(f"--- the end of {process.run.log} (exit code {process.popen.returncode})", file=sys.stderr)
                 for line in tail(process.run.log, 25, process.log_start):

@@ -375,10 +375,11 @@ flags = { total-timesteps = 4096 }
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_algorithms_run_in_a_batch_and_their_runs_are_reported(tmp_path):
     path, runs_dir = tmp_path / "tiny.toml", tmp_path / "runs"
     path.write_text(TINY)
-    done = run_batch(path, runs_dir, seconds=280)
+    done = run_batch(path, runs_dir, seconds=550)
     assert done.returncode == 0, done.stderr
     runs = report.find_runs([runs_dir])
     assert sorted((run.algorithm, run.env_id, run.world_size, run.status) for run in runs) == [
@@ -783,6 +784,7 @@ def test_memory_is_measured_in_processes_of_their_own():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_throughput_prints_all_its_targets(tmp_path):
     command = [
         sys.executable,
@@ -794,7 +796,7 @@ def test_throughput_prints_all_its_targets(tmp_path):
         "--output",
         str(tmp_path),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=850)
     assert done.returncode in (0, 1), done.stderr
     content = json.loads((tmp_path / "throughput.json").read_text())
     assert len(content["targets"]) == 7
