@@ -274,8 +274,8 @@ class Games:
         if mask is None:
             mask = self._all
         if self._pool is None:
-            spare = self._scratch[:1] if scratch else ()
-            function(self.worlds, mask, *constants, *spare, *arrays)
+            own = tuple(self._scratch[:1]) if scratch else ()
+            function(self.worlds, mask, *constants, *own, *arrays)
             return
         calls = []
         for part, spare in zip(self._slices, self._scratch, strict=True):
