@@ -86,6 +86,8 @@ class Args:
     """if toggled, the learning rate falls linearly to 0 at --total-timesteps"""
     gamma: float = 0.99
     """the discount factor per env step"""
+    norm_adv: bool = True
+    """if toggled, advantages are normalised over the batch"""
     ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
     vf_coef: float = 0.5
@@ -189,8 +191,7 @@ class Agent(nn.Module):
             x = F.relu(first(self.planes[name](observation[f"feature_{name}"], dtype)))
             # a bias a channel: the same as concatenating the vector's entries as constant planes, for free
             seen[name] = F.relu(second(x) + self.broadcast[name](vector)[:, :, None, None])
-            height, width = seen[name].shape[2:]
-            summary = F.avg_pool2d(seen[name], (height // self.pooled, width // self.pooled))
+            summary = F.adaptive_avg_pool2d(seen[name], self.pooled)
             state.append(summary.permute(0, 2, 3, 1).flatten(1))  # in the order of its memory: no copy
         state = F.relu(self.dense(torch.cat(state, 1)))
         logits = [self.function(state).masked_fill(~available, -torch.inf)]
@@ -324,7 +325,7 @@ def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, va
     and entropy, (3,). One step's games at a time: small pieces stay in the cache, and each frees its graph."""
     sums = 0.0
     for t, (log_prob, entropy, value) in enumerate(scores):
-        weight = valid[t] / valid.sum().clamp(min=1)
+        weight = valid[t].to(value) / valid.sum().clamp(min=1)
         pg_loss = -(advantage[t] * log_prob * weight).sum()
         v_loss = (value_loss(value, returns[t], reduction="none") * weight).sum()
         entropy_bonus = (entropy * weight).sum()
@@ -494,9 +495,12 @@ def train(args, device, stop):
                 arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
                 reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
                 returns = n_step_returns(reward, terminated, truncated, next_value, args.gamma)
+                advantage, used = returns - value, (returns - value)[valid]
+                if args.norm_adv and len(used) > 1:
+                    advantage = (advantage - used.mean()) / (used.std(correction=0) + 1e-8)
 
             optimizer.zero_grad()
-            losses = accumulate_gradient(scores, returns, returns - value, valid, args.ent_coef, args.vf_coef)
+            losses = accumulate_gradient(scores, returns, advantage, valid, args.ent_coef, args.vf_coef)
             grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
             policy_loss, value_loss, entropy, grad_norm = [*losses.tolist(), grad_norm.item()]
             if not np.isfinite([policy_loss, value_loss, entropy, grad_norm]).all():

@@ -111,7 +111,7 @@ class Args:
     """the discount factor per env step"""
     gae_lambda: float = 1.0
     """the lambda of generalised advantage estimation; 1: plain n-step returns"""
-    norm_adv: bool = False
+    norm_adv: bool = True
     """if toggled, advantages are normalised over the batch of all ranks"""
     ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
@@ -244,8 +244,7 @@ class Agent(nn.Module):
             x = F.relu(first(self.planes[name](observation[f"feature_{name}"], dtype)))
             # a bias a channel: the same as concatenating the vector's entries as constant planes, for free
             seen[name] = F.relu(second(x) + self.broadcast[name](vector)[:, :, None, None])
-            height, width = seen[name].shape[2:]
-            summary = F.avg_pool2d(seen[name], (height // self.pooled, width // self.pooled))
+            summary = F.adaptive_avg_pool2d(seen[name], self.pooled)
             state.append(summary.permute(0, 2, 3, 1).flatten(1))  # in the order of its memory: no copy
         state = F.relu(self.dense(torch.cat(state, 1)))
         logits = [self.function(state).masked_fill(~available, -torch.inf)]
@@ -379,7 +378,7 @@ def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, va
     and entropy, (3,). One step's games at a time: small pieces stay in the cache, and each frees its graph."""
     sums = 0.0
     for t, (log_prob, entropy, value) in enumerate(scores):
-        weight = valid[t] / valid.sum().clamp(min=1)
+        weight = valid[t].to(value) / valid.sum().clamp(min=1)
         pg_loss = -(advantage[t] * log_prob * weight).sum()
         v_loss = (value_loss(value, returns[t], reduction="none") * weight).sum()
         entropy_bonus = (entropy * weight).sum()
@@ -579,7 +578,7 @@ def train(args, device, stop, ranks):
         progress = runs.ProgressLine(args.total_timesteps)
     batch = args.num_envs * args.num_steps
     ranks.say(
-        f"{ranks.size} rank(s), launcher {ranks.launcher}, backend {ranks.backend}, device {device}; run folder {folder}\n"
+        f"{ranks.size} rank(s), launcher {ranks.launcher}, backend {ranks.backend}, {device}; run folder {folder}\n"
         f"an update: {args.num_envs} games x {args.num_steps} steps = {batch} a rank, {batch * ranks.size} in all"
     )
 

@@ -86,7 +86,7 @@ class Ranks:
             )
         except RuntimeError as error:
             raise SystemExit(
-                f"rank {self.rank} found no rank 0 at {self.address}:{self.port} in {timeout_minutes:g} minutes: {error}"
+                f"rank {self.rank} found no rank 0 at {self.address}:{self.port} in {timeout_minutes:g} min ({error})"
             ) from None
         self._store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
         gpu = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else f"none, rank {self.rank}"
@@ -158,19 +158,26 @@ class Ranks:
         return tensor if here is tensor else tensor.copy_(here)
 
     def _together(self, collective: Callable[[], Any]) -> None:
-        """Call a collective. Each rank counts its calls in the store, so that one that fails knows who did not come."""
+        """Call a collective, and if it fails name the ranks that are missing.
+
+        Each rank counts its calls in the store, and counts on when one fails: the missing ones stay behind.
+        """
         if self.size == 1:
             return
-        self._calls += 1
         try:
-            self._store.set(f"calls of {self.rank}", str(self._calls))
+            self._count_call()
             collective()
         except RuntimeError as error:
             try:
-                absent = self._absent(patience=3.0) or "unknown"
+                self._count_call()
+                absent = self._absent(patience=5.0) or "unknown"
             except RuntimeError:
                 absent = "0, which held the store"
             raise ConnectionError(f"rank {self.rank} has lost rank {absent} of {self.size}: {error}") from None
+
+    def _count_call(self) -> None:
+        self._calls += 1
+        self._store.set(f"calls of {self.rank}", str(self._calls))
 
     def _absent(self, patience: float) -> str:
         """The ranks that have made fewer calls than this one, after `patience` seconds to catch up."""

@@ -1,0 +1,102 @@
+"""Environments of known value with the interface of the real ones, for the tests of the algorithms.
+
+`gym.make_vec("probe_env:ProbeTruncation-v0", num_envs=8)`: every step gives a reward of 1, whatever is done. With a
+discount of 0.9 the value of a state is 10 where the episode is cut (truncation) and 1 + 0.9 + ... to the end where it
+ends (termination). The step that resets a finished game gives no reward.
+"""
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from sc2_envs.actions import ActionSet
+
+FUNCTIONS = ("no_op", "select_army", "Move_screen")
+LENGTH = 3
+
+
+class Probe(VectorEnv):
+    """Episodes of `LENGTH` steps that are terminated, truncated or both; `player[0]` is 1 at the last step of one."""
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": [], "render_fps": 3}
+
+    def __init__(self, num_envs=1, terminates=False, truncates=False, lengths=None, broken="", **_keywords):
+        self.num_envs, self.terminates, self.truncates, self.broken = num_envs, terminates, truncates, broken
+        lengths = LENGTH if lengths is None else np.resize(lengths, num_envs)
+        self.lengths = np.broadcast_to(lengths, (num_envs,))
+        self.action_set = ActionSet(FUNCTIONS, (16, 16), (16, 16))
+        self.single_observation_space = gym.spaces.Dict(
+            {
+                "feature_screen": gym.spaces.Box(0, 255, (9, 16, 16), np.uint8),
+                "feature_minimap": gym.spaces.Box(0, 255, (4, 16, 16), np.uint8),
+                "player": gym.spaces.Box(0, np.inf, (11,), np.float32),
+                "available_actions": gym.spaces.MultiBinary(len(FUNCTIONS)),
+            }
+        )
+        self.single_action_space = gym.spaces.MultiDiscrete(self.action_set.nvec)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.age = np.zeros(num_envs, np.int64)
+        self.ended = np.zeros(num_envs, bool)
+        self.steps = 0
+        self.seeds = None
+
+    def reset(self, *, seed=None, options=None, out=None):
+        self.seeds = seed
+        self.age[:], self.ended[:], self.steps = 0, False, 0
+        return self._observe(out), self._info()
+
+    def step(self, actions, out=None):
+        assert np.asarray(actions).shape == (self.num_envs, len(self.action_set.nvec))
+        self.steps += 1
+        resets = self.ended.copy()
+        self.age = np.where(resets, 0, self.age + 1)
+        reward = np.where(resets, 0.0, 1.0)
+        self.ended = self.age >= self.lengths
+        if self.broken == "reward" and self.steps == 7:
+            reward[1] = np.nan
+        terminated = self.ended & self.terminates
+        truncated = self.ended & self.truncates
+        return self._observe(out), reward, terminated, truncated, self._info()
+
+    def _observe(self, out):
+        if out is None:
+            out = {name: np.zeros(space.shape, space.dtype) for name, space in self.observation_space.items()}
+        for array in out.values():
+            array[...] = 0
+        # without truncation the value depends on the steps that are left, so these are seen
+        left = self.lengths - self.age
+        out["player"][:, 0] = (left == 1) & self.terminates
+        out["player"][:, 1] = (left == 2) & self.terminates
+        out["available_actions"][:, :2] = 1
+        if self.broken == "observation" and self.steps == 7:
+            out["player"][1, 4] = np.inf
+        if self.broken == "mask" and self.steps == 7:
+            out["available_actions"][1] = 0
+        return out
+
+    def _info(self):
+        invalid = np.zeros(self.num_envs, bool)
+        return {"invalid_action": invalid, "episode_return": self.age.astype(float), "episode_length": self.age.copy()}
+
+    def get_state(self):
+        return np.concatenate([[self.steps], self.age, self.ended]).astype(np.int64).tobytes()
+
+    def set_state(self, state):
+        numbers = np.frombuffer(state, np.int64)
+        self.steps = int(numbers[0])
+        self.age, self.ended = numbers[1 : 1 + self.num_envs].copy(), numbers[1 + self.num_envs :].astype(bool)
+
+
+def _register(name, **settings):
+    gym.register(name, entry_point="probe_env:Probe", vector_entry_point="probe_env:Probe", kwargs=settings)
+
+
+_register("ProbeTruncation-v0", truncates=True)
+_register("ProbeTermination-v0", terminates=True)
+_register("ProbeBoth-v0", terminates=True, truncates=True)
+_register("ProbeLengths-v0", terminates=True, lengths=(1, 9))
+_register("ProbeNanReward-v0", truncates=True, broken="reward")
+_register("ProbeInfiniteObservation-v0", truncates=True, broken="observation")
+_register("ProbeNoLegalFunction-v0", truncates=True, broken="mask")
