@@ -34,6 +34,8 @@ class Args:
     """the name of this experiment"""
     seed: int = 1
     """seed of the games, the weights and the action noise"""
+    torch_deterministic: bool = True
+    """if toggled, cuDNN uses deterministic kernels only"""
     cuda: bool = True
     """if toggled, a GPU is used where there is one"""
     num_threads: int = 0
@@ -410,6 +412,7 @@ def main(args: Args) -> dict:
     device = torch.device("cuda" if args.cuda and torch.cuda.is_available() else "cpu")
     torch.set_num_threads(args.num_threads or torch.get_num_threads())
     torch.manual_seed(args.seed)
+    torch.backends.cudnn.deterministic = args.torch_deterministic
     with runs.StopSignal() as stop:
         return evaluate_checkpoint(args, device, stop) if args.evaluate else train(args, device, stop)
 
@@ -451,8 +454,9 @@ def train(args, device, stop):
     if args.track:
         import wandb
 
+        folder.mkdir(parents=True, exist_ok=True)
         name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
-        wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder.parent))
+        wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
     run = runs.Run(folder, config, global_step if checkpoint_path else None)
     print(f"{args.num_envs} games x {args.num_steps} steps an update, on {device}; run folder {folder}", flush=True)
     progress = runs.ProgressLine(args.total_timesteps)

@@ -37,6 +37,8 @@ class Args:
     """the name of this experiment"""
     seed: int = 1
     """seed of the games, the weights and the action noise"""
+    torch_deterministic: bool = True
+    """if toggled, cuDNN uses deterministic kernels only"""
     cuda: bool = True
     """if toggled, a GPU is used where there is one"""
     num_threads: int = 0
@@ -523,6 +525,7 @@ def main(args: Args) -> dict:
     if args.num_threads or ranks.size > 1:  # ranks share the cores
         torch.set_num_threads(args.num_threads or 1)
     torch.manual_seed(args.seed)
+    torch.backends.cudnn.deterministic = args.torch_deterministic
     with runs.StopSignal() as stop:
         ranks.join(device, args.timeout_minutes)
         result = evaluate_checkpoint(args, device, stop, ranks) if args.evaluate else train(args, device, stop, ranks)
@@ -572,8 +575,9 @@ def train(args, device, stop, ranks):
         if args.track:
             import wandb
 
+            folder.mkdir(parents=True, exist_ok=True)
             name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
-            wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder.parent))
+            wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
         run = runs.Run(folder, config, global_step if checkpoint_path else None)
         progress = runs.ProgressLine(args.total_timesteps)
     batch = args.num_envs * args.num_steps

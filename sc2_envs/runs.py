@@ -215,7 +215,7 @@ class Run:
         folder: the run folder; made where it is missing.
         config: what config.json says; the file of a resumed run stays as it is.
         resumed_at: global step of the checkpoint that the run continues from. Metrics and checkpoints of later steps
-            are dropped, so that nothing stands there twice.
+            are dropped, so that nothing stands there twice. None for a new run.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any], resumed_at: int | None = None) -> None:
@@ -227,10 +227,11 @@ class Run:
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
         if not (folder / "config.json").exists():
             write_atomically(folder / "config.json", json.dumps(config, indent=2))
-        if resumed_at is not None:
-            self._drop_after(resumed_at)
+        # a run that was killed before its first checkpoint begins anew, in a folder that is not empty
+        again = (folder / "metrics.jsonl").exists()
+        self._drop_after(resumed_at or 0)
         self._metrics = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._board = SummaryWriter(str(folder), purge_step=None if resumed_at is None else resumed_at + 1)
+        self._board = SummaryWriter(str(folder), purge_step=(resumed_at or 0) + 1 if again else None)
         if resumed_at is None:
             rows = "\n".join(f"|{name}|{value}|" for name, value in config["args"].items())
             self._board.add_text("hyperparameters", f"|param|value|\n|-|-|\n{rows}")

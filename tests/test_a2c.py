@@ -585,6 +585,21 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(tmp_path, monkeypatch):
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        real, calls = a2c.play, []
+        patch.setattr(a2c, "play", lambda *xs: real(*xs) if len(calls) < 3 and not calls.append(1) else killed())
+        with pytest.raises(KeyboardInterrupt):
+            a2c.main(small(a2c, tmp_path, resume="auto"))
+    assert len(metrics(tmp_path / "run")) == 3
+    a2c.main(small(a2c, tmp_path, resume="auto"))
+    steps = [line["global_step"] for line in metrics(tmp_path / "run")]
+    assert steps == sorted(set(steps)) and len(steps) > 3
+
+
 def test_resume_auto_finds_the_newest_unfinished_run(tmp_path):
     def run(name, status, step):
         checkpoints = tmp_path / name / "checkpoints"
@@ -717,3 +732,11 @@ def test_a_signal_saves_and_ends_the_program(tmp_path, number):
         == metrics(tmp_path / "run")[-1]["global_step"]
     )
     assert f"--resume {result['checkpoint']}" in output
+
+
+@pytest.mark.slow
+def test_an_agent_learns_to_move_to_the_beacon(tmp_path):
+    """A tenth of the default number of steps; a random policy scores 1, one that walks straight 26."""
+    args = a2c.Args(total_timesteps=130_000, runs_dir=str(tmp_path), num_threads=1, capture_video=False)
+    evaluation = a2c.main(args)["evaluation"]
+    assert evaluation["sampled"]["mean"] > 15
