@@ -125,7 +125,7 @@ def test_commands_of_the_documentation_exist():
             if not script.endswith(".py"):
                 continue
             source = read(script)
-            own = re.sub(r"(--algorithm-flags) .*", r"\1", command.split(script)[1])  # the others are the algorithm's
+            own = re.sub(r"(--algorithm-flags).*", r"\1", command.split(script)[1])  # the others are the algorithm's
             for flag in re.findall(r"--([a-z-]+)", own):
                 field = flag.removeprefix("no-").replace("-", "_")
                 assert re.search(rf"^    {field}: ", source, re.MULTILINE), f"{page}: {script} has no flag --{flag}"
