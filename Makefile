@@ -38,7 +38,7 @@ test-all: ## run the quick tests, then the slow ones
 	$(MAKE) test
 	$(MAKE) test-slow
 
-soak: $(STAMPS)/dev ## run the tests that take an hour; their log is kept in logs/
+soak: $(STAMPS)/dev ## run the longest tests; their log is kept in logs/
 	@mkdir -p logs
 	@{ $(BIN)/python -m pytest -m soak $(PYTEST_ARGS) 2>&1; echo $$? > logs/soak.status; } | tee logs/soak.log
 	@exit $$(cat logs/soak.status)

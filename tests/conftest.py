@@ -11,8 +11,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # no display
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A plain `pytest` leaves out the tests that take an hour, and says so."""
+    """A plain `pytest` leaves out the longest tests, and says so."""
     if not config.option.markexpr:
         for item in items:
             if item.get_closest_marker("soak"):
-                item.add_marker(pytest.mark.skip(reason="takes an hour: run it with `make soak`"))
+                item.add_marker(pytest.mark.skip(reason="takes long: run it with `make soak`"))

@@ -1,4 +1,4 @@
-"""Hours of play in one go, for what shows only then: memory that grows, worlds that fall apart."""
+"""Long play in one go, for what shows only then: memory that grows, worlds that fall apart."""
 
 import os
 from pathlib import Path
