@@ -72,7 +72,7 @@ class Args:
     """side of the minimap's layers in pixels"""
     step_mul: int = 8
     """game loops of one env step"""
-    total_timesteps: int = 1_000_000
+    total_timesteps: int = 500_000
     """env steps of the whole run"""
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
@@ -82,17 +82,19 @@ class Args:
     """steps of each game between two updates"""
     hidden_size: int = 128
     """width of the network's dense layer"""
-    learning_rate: float = 7e-4
+    learning_rate: float = 2e-3
     """the learning rate of Adam"""
     anneal_lr: bool = True
     """if toggled, the learning rate falls linearly to 0 at --total-timesteps"""
     gamma: float = 0.99
     """the discount factor per env step"""
+    gae_lambda: float = 0.95
+    """the lambda of generalised advantage estimation; 1: plain n-step returns"""
     norm_adv: bool = True
     """if toggled, advantages are normalised over the batch"""
-    ent_coef: float = 1e-2
+    ent_coef: float = 3e-3
     """coefficient of the entropy bonus"""
-    vf_coef: float = 0.5
+    vf_coef: float = 0.05
     """coefficient of the value loss"""
     max_grad_norm: float = 0.5
     """the gradient is clipped to this L2 norm"""
@@ -498,7 +500,7 @@ def train(args, device, stop):
                 next_value = torch.cat([value[1:], last_value[None]])
                 arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
                 reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
-                returns = n_step_returns(reward, terminated, truncated, next_value, args.gamma)
+                returns = n_step_returns(reward, terminated, truncated, next_value, args.gamma, args.gae_lambda)
                 advantage, used = returns - value, (returns - value)[valid]
                 if args.norm_adv and len(used) > 1:
                     advantage = (advantage - used.mean()) / (used.std(correction=0) + 1e-8)

@@ -11,14 +11,20 @@ Docs: docs/algorithms/a2c.md
 """
 
 import hashlib
+import io
+import json
+import os
+import subprocess
 import time
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 import gymnasium as gym
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 import tyro
@@ -28,7 +34,6 @@ from sc2_envs import runs
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION
 from sc2_envs.features import resolve_layers
-from sc2_envs.ranks import find_ranks
 
 
 @dataclass
@@ -91,11 +96,11 @@ class Args:
     """side of the minimap's layers in pixels"""
     step_mul: int = 8
     """game loops of one env step"""
-    total_timesteps: int = 1_000_000
+    total_timesteps: int = 500_000
     """env steps of the whole run, over all ranks"""
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
-    num_envs: int = 64
+    num_envs: int = 32
     """games that each rank plays side by side"""
     num_steps: int = 16
     """steps of each game between two updates"""
@@ -105,19 +110,19 @@ class Args:
     """the optimizer"""
     optimizer_eps: float = 1e-5
     """the optimizer's epsilon"""
-    learning_rate: float = 7e-4
+    learning_rate: float = 2e-3
     """the learning rate of the optimizer; it is not scaled by the number of ranks"""
     anneal_lr: bool = True
     """if toggled, the learning rate falls linearly to 0 at --total-timesteps"""
     gamma: float = 0.99
     """the discount factor per env step"""
-    gae_lambda: float = 1.0
+    gae_lambda: float = 0.95
     """the lambda of generalised advantage estimation; 1: plain n-step returns"""
     norm_adv: bool = True
     """if toggled, advantages are normalised over the batch of all ranks"""
-    ent_coef: float = 1e-2
+    ent_coef: float = 3e-3
     """coefficient of the entropy bonus"""
-    vf_coef: float = 0.5
+    vf_coef: float = 0.05
     """coefficient of the value loss"""
     value_loss: Literal["squared", "smooth_l1"] = "squared"
     """the value loss"""
@@ -125,7 +130,163 @@ class Args:
     """the averaged gradient is clipped to this L2 norm"""
 
 
-# --- what the ranks do together -------------------------------------------------------------------------------------
+# --- the ranks: which one this process is, how they meet, what they do together --------------------------------------
+@dataclass
+class Ranks:
+    """The processes of the job, its ranks, and this one's place among them."""
+
+    rank: int = 0  # in the whole job: it decides seeds, and who prints and writes files
+    local_rank: int = 0  # on its machine: it chooses the GPU, nothing else
+    size: int = 1
+    address: str = "127.0.0.1"  # where rank 0 is
+    port: int = 29500
+    launcher: str = "none"
+
+    def __post_init__(self):
+        if not 0 <= self.rank < self.size:
+            raise SystemExit(f"rank {self.rank} of {self.size}: ranks are numbered from 0 to {self.size - 1}")
+        self.calls, self.first = 0, self.rank == 0
+
+    def say(self, text):
+        if self.first:
+            print(text, flush=True)
+
+    def join(self, device, timeout_minutes):
+        """Meet the other ranks. NCCL carries GPUs' tensors where each rank has a GPU of its own, Gloo all else."""
+        timeout, patience = timedelta(minutes=timeout_minutes), 60 * timeout_minutes
+        if self.size == 1:
+            store = dist.HashStore()
+        else:
+            serves = (
+                self.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+            )  # torchrun serves it itself
+            try:
+                store = dist.TCPStore(self.address, self.port, None, serves, timeout=timeout, wait_for_workers=False)
+            except RuntimeError as error:
+                where = f"{self.address}:{self.port}"
+                raise SystemExit(f"rank {self.rank} found no rank 0 at {where} in {timeout}: {error}") from None
+        self.store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        gpu = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else f"none, rank {self.rank}"
+        self.store.set(f"gpu of {self.rank}", gpu)
+        self.store.set(f"calls of {self.rank}", "0")
+        if absent := self.absent(patience):
+            raise SystemExit(f"rank {self.rank} has waited {timeout} for rank {absent} of {self.size}")
+        gpus = {self.store.get(f"gpu of {rank}") for rank in range(self.size)}
+        self.backend = "gloo"
+        if device.type == "cuda" and dist.is_nccl_available():
+            if len(gpus) == self.size:
+                self.backend = "cpu:gloo,cuda:nccl"
+            else:
+                self.say(f"{self.size} ranks share {len(gpus)} GPU(s): Gloo carries their tensors instead of NCCL")
+        dist.init_process_group(self.backend, store=self.store, rank=self.rank, world_size=self.size, timeout=timeout)
+
+    def together(self, collective, tensor, *arguments):
+        """A collective of torch.distributed on a tensor, in place. One that fails names who is missing: each rank
+        counts its calls in the store, and counts on when one fails, so that a rank that died stays behind."""
+        here = tensor.cpu() if self.backend == "gloo" else tensor
+        try:
+            self.count_call()
+            collective(here, *arguments)
+        except RuntimeError as error:
+            try:
+                self.count_call()
+                absent = self.absent(patience=5.0) or "unknown"
+            except RuntimeError:
+                absent = "0, which held the store"
+            raise ConnectionError(f"rank {self.rank} has lost rank {absent} of {self.size}: {error}") from None
+        return tensor if here is tensor else tensor.copy_(here)
+
+    def count_call(self):
+        self.calls += 1
+        self.store.set(f"calls of {self.rank}", str(self.calls))
+
+    def absent(self, patience):
+        """The ranks that have made fewer calls than this one, after so many seconds to catch up."""
+        ends = time.monotonic() + patience
+        while True:
+            keys = {rank: f"calls of {rank}" for rank in range(self.size)}
+            late = [
+                r for r, key in keys.items() if not self.store.check([key]) or int(self.store.get(key)) < self.calls
+            ]
+            if not late or time.monotonic() > ends:
+                return ", ".join(map(str, late))
+            time.sleep(0.1)
+
+    def sum(self, tensor):
+        return self.together(dist.all_reduce, tensor)
+
+    def any(self, *flags):
+        """Is each flag set on any rank?"""
+        return [count > 0 for count in self.sum(torch.tensor(flags, dtype=torch.float64)).tolist()]
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, in their order, on rank 0; an empty list elsewhere."""
+        sizes = torch.zeros(self.size, dtype=torch.int64)
+        sizes[self.rank] = len(data)
+        sizes = self.sum(sizes).tolist()
+        padded = torch.frombuffer(bytearray(data.ljust(max(sizes), b"\0")), dtype=torch.uint8)
+        parts = [torch.empty_like(padded) for _ in sizes] if self.first else None
+        self.together(dist.gather, padded, parts)
+        return [part[:size].numpy().tobytes() for part, size in zip(parts or (), sizes, strict=False)]
+
+    def from_first(self, function, *arguments) -> bytes:
+        """The bytes that a function returns on rank 0, on every rank. A SystemExit there ends all; rank 0 says why."""
+        data, error = b"", None
+        if self.first:
+            try:
+                data = function(*arguments)
+            except SystemExit as caught:
+                error = caught
+        if any(self.any(error is not None)):
+            raise error or SystemExit(1)
+        size = self.together(dist.broadcast, torch.tensor([len(data)]), 0)
+        sent = (
+            torch.frombuffer(bytearray(data), dtype=torch.uint8) if self.first else torch.empty(size, dtype=torch.uint8)
+        )
+        return self.together(dist.broadcast, sent, 0).numpy().tobytes()
+
+    def leave(self):
+        if self.backend == "gloo":  # NCCL would wait for ranks that may have died; the end of the process does it too
+            dist.destroy_process_group()
+
+
+def find_ranks(args, variables=os.environ) -> Ranks:
+    """Which rank this process is: by its flags, torchrun, AWS Batch, or a SLURM step; else it is alone."""
+    if args.world_size:
+        address = args.master_addr or "127.0.0.1"
+        return Ranks(args.rank, args.local_rank, args.world_size, address, args.master_port, "flags")
+    if "RANK" in variables and "WORLD_SIZE" in variables:
+        rank, local_rank, size = (int(variables[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+        return Ranks(rank, local_rank, size, variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), "torchrun")
+    if "AWS_BATCH_JOB_NUM_NODES" in variables:
+        names = ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
+        nodes, node, main_node = (int(variables[f"AWS_BATCH_JOB_{name}"]) for name in names)
+        # the main node, which is rank 0 here, is not told its own address
+        address = args.master_addr or variables.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "127.0.0.1")
+        return Ranks((node - main_node) % nodes, 0, nodes, address, args.master_port, "AWS Batch")
+    # in a batch script outside of srun SLURM_NTASKS is set too, but there are no peers: only a step has them
+    if "SLURM_STEP_ID" in variables and int(variables.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
+        address = args.master_addr
+        if not address:
+            command = ["scontrol", "show", "hostnames", variables["SLURM_STEP_NODELIST"]]
+            hosts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+            address = hosts[0] if len(hosts) > 1 else "127.0.0.1"
+        rank, local_rank, size = (int(variables[f"SLURM_{name}"]) for name in ("PROCID", "LOCALID", "STEP_NUM_TASKS"))
+        return Ranks(rank, local_rank, size, address, 15000 + int(variables["SLURM_JOB_ID"]) % 20000, "SLURM")
+    return Ranks()
+
+
+def to_bytes(content) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes):
+    """The content; only tensors and plain values are accepted, as of a file."""
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+
+
 def average_gradients(model, samples, total_samples, ranks):
     """All-reduce the gradient in one flat bucket, each rank weighted by the steps it learnt from.
 
@@ -143,8 +304,8 @@ def check_equal_weights(model, ranks):
     digest = hashlib.blake2b(digest_size=6)
     for tensor in model.state_dict().values():
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    ours = int.from_bytes(digest.digest(), "big")  # 48 bits: exact in a float64
-    theirs = int(ranks.broadcast(torch.tensor([ours], dtype=torch.float64)).item())
+    ours = int.from_bytes(digest.digest(), "big")
+    theirs = int(ranks.together(dist.broadcast, torch.tensor([ours]), 0))
     if any(ranks.any(ours != theirs)):
         here = "other than" if ours != theirs else "as"
         raise RuntimeError(f"the ranks' weights have come apart: rank {ranks.rank} has weights {here} rank 0's")
@@ -459,8 +620,8 @@ def check_args(args, ranks):
 FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap_size", "step_mul", "hidden_size")
 
 
-def load_to_resume(path, observation_space, action_space, args, size):
-    """The checkpoint, if this job is the one that it was made by."""
+def read_to_resume(path, observation_space, action_space, args, size) -> bytes:
+    """The checkpoint's bytes, if this job is the one that it was made by."""
     checkpoint = runs.load_checkpoint(path, observation_space, action_space, resuming=True)
     runs.refuse_other_args(path, checkpoint["args"], asdict(args), (*FIXED_ARGS, "optimizer"))
     if len(checkpoint["ranks"]) != size:
@@ -468,7 +629,7 @@ def load_to_resume(path, observation_space, action_space, args, size):
             f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
             f"cannot be dealt out anew. Start as many ranks, for example with torchrun --nproc_per_node"
         )
-    return checkpoint
+    return Path(path).read_bytes()
 
 
 def learn(agent, optimizer, rollout, scores, args, device, ranks):
@@ -513,7 +674,7 @@ def learn(agent, optimizer, rollout, scores, args, device, ranks):
 
 # --- the program -----------------------------------------------------------------------------------------------------
 def main(args: Args) -> dict:
-    ranks = find_ranks(args.world_size, args.rank, args.local_rank, args.master_addr, args.master_port)
+    ranks = find_ranks(args)
     try:
         check_args(args, ranks)
     except SystemExit as error:  # said once, not by every rank
@@ -528,14 +689,19 @@ def main(args: Args) -> dict:
     torch.backends.cudnn.deterministic = args.torch_deterministic
     with runs.StopSignal() as stop:
         ranks.join(device, args.timeout_minutes)
-        result = evaluate_checkpoint(args, device, stop, ranks) if args.evaluate else train(args, device, stop, ranks)
-        ranks.leave()
+        try:
+            result = (evaluate_checkpoint if args.evaluate else train)(args, device, stop, ranks)
+            ranks.any(False)  # nobody hangs up while another one still talks
+        finally:
+            ranks.leave()
     return result
 
 
 def train(args, device, stop, ranks):
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
-    folder, checkpoint_path = ranks.from_first(runs.locate, args.runs_dir, args.run_name, default_name, args.resume)
+    where = (args.runs_dir, args.run_name, default_name, args.resume)
+    found = ranks.from_first(lambda: json.dumps([path and str(path) for path in runs.locate(*where)]).encode())
+    folder, checkpoint_path = (path and Path(path) for path in json.loads(found))
 
     # the games, the network, the storage; a game's number counts over all ranks
     envs = make_envs(args, args.num_envs)
@@ -544,7 +710,7 @@ def train(args, device, stop, ranks):
     observation, _ = envs.reset(seed=stream_seeds(args.seed, env_indices))
     agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
     for tensor in agent.state_dict().values():
-        ranks.broadcast(tensor)
+        ranks.together(dist.broadcast, tensor, 0)
     if args.optimizer == "adam":
         optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=args.optimizer_eps)
     else:
@@ -555,7 +721,7 @@ def train(args, device, stop, ranks):
 
     if checkpoint_path:
         spaces = envs.single_observation_space, envs.single_action_space
-        checkpoint = ranks.from_first(load_to_resume, checkpoint_path, *spaces, args, ranks.size)
+        checkpoint = from_bytes(ranks.from_first(read_to_resume, checkpoint_path, *spaces, args, ranks.size))
         agent.load_state_dict(checkpoint["agent"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         update, env_step = checkpoint["update"], checkpoint["env_step"]
@@ -593,7 +759,7 @@ def train(args, device, stop, ranks):
             "ended": torch.tensor(rollout.ended),
             "torch_random_state": torch.get_rng_state(),  # the action noise needs no state: it is counted by env_step
         }
-        states = ranks.gather(state)
+        states = [from_bytes(data) for data in ranks.gather(to_bytes(state))]
         if not ranks.first:
             return
         checkpoint = {
@@ -691,7 +857,8 @@ def report_over_ranks(agent, args, folder, global_step, device, stop, ranks):
     for key in ("sampled", "greedy") if args.eval_episodes else ():
         # episode k has the same seed and noise however many ranks share the work
         episodes = range(ranks.rank, args.eval_episodes, ranks.size)
-        parts = ranks.gather(evaluate(agent, args, episodes, key == "greedy", device, go_on))
+        played = evaluate(agent, args, episodes, key == "greedy", device, go_on)
+        parts = [np.frombuffer(data) for data in ranks.gather(np.array(played).tobytes())]
         if stopped:
             return evaluation, video, stopped
         if ranks.first:
@@ -707,12 +874,18 @@ def report_over_ranks(agent, args, folder, global_step, device, stop, ranks):
 
 
 def evaluate_checkpoint(args, device, stop, ranks):
-    saved = ranks.from_first(runs.read_checkpoint, args.evaluate)["args"]
+    def read():
+        saved = runs.read_checkpoint(args.evaluate)["args"]
+        envs = make_envs(replace(args, **{name: saved[name] for name in FIXED_ARGS}), 1)
+        envs.close()
+        return to_bytes(
+            runs.load_checkpoint(args.evaluate, envs.single_observation_space, envs.single_action_space, False)
+        )
+
+    checkpoint = from_bytes(ranks.from_first(read))
     # the games and the network are the checkpoint's; how many episodes, and a video or not, is what is asked for now
-    args = replace(args, **{name: saved[name] for name in FIXED_ARGS})
+    args = replace(args, **{name: checkpoint["args"][name] for name in FIXED_ARGS})
     envs = make_envs(args, 1)
-    spaces = envs.single_observation_space, envs.single_action_space
-    checkpoint = ranks.from_first(runs.load_checkpoint, args.evaluate, *spaces, False)
     agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
     agent.load_state_dict(checkpoint["agent"])
     envs.close()

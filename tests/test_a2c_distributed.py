@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-from sc2_envs.ranks import Ranks, find_ranks
-
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed"),
     pytest.mark.skipif(sys.platform == "win32", reason="torchrun's signals and process groups are those of Unix"),
@@ -31,6 +29,13 @@ TIME_OUT = 200.0  # seconds for a job that takes ten alone on the machine
 specification = importlib.util.spec_from_file_location("a2c_sc2_multigpu", FILE)
 multi = sys.modules["a2c_sc2_multigpu"] = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(multi)
+
+
+def find_ranks(variables, **flags):
+    return multi.find_ranks(multi.Args(**flags), variables)
+
+
+Ranks = multi.Ranks
 
 
 class Job:
@@ -131,15 +136,16 @@ def free_port():
 # ---- which rank is this ------------------------------------------------------------------------------------------
 
 
-def test_arguments_come_first():
+def test_flags_come_first():
     variables = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
-    assert find_ranks(4, 3, 1, "10.0.0.1", 5, variables) == Ranks(3, 1, 4, "10.0.0.1", 5, "arguments")
+    flags = {"world_size": 4, "rank": 3, "local_rank": 1, "master_addr": "10.0.0.1", "master_port": 5}
+    assert find_ranks(variables, **flags) == Ranks(3, 1, 4, "10.0.0.1", 5, "flags")
 
 
 def test_torchrun_comes_before_aws_batch_and_slurm():
     variables = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "77"}
     variables |= {"AWS_BATCH_JOB_NUM_NODES": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-    assert find_ranks(variables=variables) == Ranks(5, 1, 8, "10.0.0.1", 77, "torchrun")
+    assert find_ranks(variables) == Ranks(5, 1, 8, "10.0.0.1", 77, "torchrun")
 
 
 @pytest.mark.parametrize(("node", "rank"), [(0, 2), (1, 0), (2, 1)])
@@ -149,32 +155,32 @@ def test_aws_batch_has_rank_0_on_its_main_node(node, rank):
     address = "127.0.0.1"
     if node != 1:  # the main node is not told its own address
         address = variables["AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] = "10.0.0.9"
-    assert find_ranks(variables=variables) == Ranks(rank, 0, 3, address, 29500, "AWS Batch")
+    assert find_ranks(variables) == Ranks(rank, 0, 3, address, 29500, "AWS Batch")
 
 
 def test_a_slurm_step_counts_and_a_batch_script_does_not():
     batch = {"SLURM_JOB_ID": "30007", "SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}
-    assert find_ranks(variables=batch) == Ranks()
+    assert find_ranks(batch) == Ranks()
     step = batch | {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
     expected = Ranks(1, 1, 2, "10.0.0.1", 15000 + 10007, "SLURM")
-    assert find_ranks(master_addr="10.0.0.1", variables=step) == expected
-    assert find_ranks(variables=step | {"SLURM_STEP_NUM_TASKS": "1"}) == Ranks()
+    assert find_ranks(step, master_addr="10.0.0.1") == expected
+    assert find_ranks(step | {"SLURM_STEP_NUM_TASKS": "1"}) == Ranks()
 
 
 def test_no_launcher_is_one_process():
-    ranks = find_ranks(variables={})
+    ranks = find_ranks({})
     assert (ranks.rank, ranks.size) == (0, 1)
-    ranks.join(torch.device("cpu"))
+    ranks.join(torch.device("cpu"), 1)
     assert ranks.sum(torch.tensor([2.0])).item() == 2
     assert ranks.any(True, False) == [True, False]
-    assert ranks.gather("x") == ["x"]
-    assert ranks.from_first(max, 1, 2) == 2
+    assert ranks.gather(b"x") == [b"x"]
+    assert ranks.from_first(bytes, [1, 2]) == b"\1\2"
     ranks.leave()
 
 
 def test_a_rank_beyond_the_world_is_refused():
     with pytest.raises(SystemExit, match="rank 2 of 2"):
-        find_ranks(2, 2, variables={})
+        find_ranks({}, world_size=2, rank=2)
 
 
 # ---- the same update ---------------------------------------------------------------------------------------------
@@ -183,14 +189,13 @@ UPDATES = """
 import copy, importlib.util, sys
 import numpy as np, torch
 from types import SimpleNamespace
-from sc2_envs.ranks import find_ranks
 
 file, data, target, precision, updates = sys.argv[1:]
 specification = importlib.util.spec_from_file_location("multi", file)
 multi = sys.modules["multi"] = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(multi)
-ranks = find_ranks()
-ranks.join(torch.device("cpu"))
+ranks = multi.find_ranks(multi.Args())
+ranks.join(torch.device("cpu"), 3)
 torch.set_num_threads(1)
 recorded = torch.load(data, weights_only=True)
 games = recorded["reward"].shape[1] // ranks.size
@@ -355,7 +360,7 @@ def test_a_rank_that_never_comes_is_named(tmp_path):
     with Job([sys.executable, FILE, *flags(tmp_path, rank=0, **where)]) as job:
         code, output = job.end()
     assert code != 0
-    assert "rank 0 has waited 0.05 minutes for rank 1 of 2" in output
+    assert "rank 0 has waited 0:00:03 for rank 1 of 2" in output
     with Job([sys.executable, FILE, *flags(tmp_path, rank=1, **where)]) as job:
         code, output = job.end()
     assert code != 0
