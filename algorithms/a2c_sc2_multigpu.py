@@ -173,7 +173,7 @@ class Ranks:
             raise SystemExit(f"rank {self.rank} has waited {timeout} for rank {absent} of {self.size}")
         gpus = {self.store.get(f"gpu of {rank}") for rank in range(self.size)}
         self.backend = "gloo"
-        if device.type == "cuda" and dist.is_nccl_available():
+        if device.type == "cuda" and self.size > 1 and dist.is_nccl_available():
             if len(gpus) == self.size:
                 self.backend = "cpu:gloo,cuda:nccl"
             else:
@@ -340,7 +340,8 @@ def uniforms(keys: np.ndarray, step: int, number: int) -> np.ndarray:
 # --- the network -----------------------------------------------------------------------------------------------------
 def layer_init(layer, std=2**0.5, bias_const=0.0):
     nn.init.orthogonal_(layer.weight, std)
-    nn.init.constant_(layer.bias, bias_const)
+    if layer.bias is not None:
+        nn.init.constant_(layer.bias, bias_const)
     return layer
 
 
@@ -392,7 +393,10 @@ class Agent(nn.Module):
         self.function = layer_init(nn.Linear(hidden_size, len(action_set.functions)), std=0.01)
         self.argument = nn.ModuleDict()
         for name, size in zip(self.arguments, action_set.nvec[1:], strict=True):
-            head = nn.Conv2d(32, 1, 1) if name in SPATIAL_ARGUMENTS else nn.Linear(hidden_size, int(size))
+            if name in SPATIAL_ARGUMENTS:
+                head = nn.Conv2d(32, 1, 1, bias=False)  # the same number more for every pixel would change nothing
+            else:
+                head = nn.Linear(hidden_size, int(size))
             self.argument[name] = layer_init(head, std=0.01)
         self.to(memory_format=torch.channels_last)
 

@@ -517,10 +517,11 @@ def test_two_runs_of_a_seed_are_equal_and_of_two_seeds_are_not(module, tmp_path)
 
 def test_both_files_learn_the_same(tmp_path):
     """In one process the second file is the first."""
-    results = [module.main(small(module, tmp_path, run_name=module.__name__)) for module in (a2c, multi)]
+    changes = {"total_timesteps": 60, "learning_rate": 1e-3}
+    results = [module.main(small(module, tmp_path, run_name=module.__name__, **changes)) for module in (a2c, multi)]
     one, other = (torch.load(result["checkpoint"], weights_only=True)["agent"] for result in results)
     for name in one:
-        torch.testing.assert_close(one[name], other[name], rtol=0, atol=1e-6)
+        torch.testing.assert_close(one[name], other[name], rtol=0, atol=1e-5)
 
 
 def interrupt_after(module, monkeypatch, updates):
