@@ -10,6 +10,7 @@ network is a small relative of FullyConv (Vinyals et al. 2017, "StarCraft II: A 
 Learning"). `a2c_sc2_multigpu.py` is the same over many processes, with more options. Docs: docs/algorithms/a2c.md
 """
 
+import importlib.util
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -406,6 +407,8 @@ def check_args(args):
             f"--total-timesteps {args.total_timesteps} is less than one batch ({args.num_envs} envs x {args.num_steps} "
             f"steps = {batch}): ask for at least {batch}, or lower --num-envs or --num-steps"
         )
+    if args.track and not importlib.util.find_spec("wandb"):
+        raise SystemExit("--track needs the package wandb: pip install wandb")
     runs.check_env_id(args.env_id)
 
 

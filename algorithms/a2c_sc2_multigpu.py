@@ -11,6 +11,7 @@ Docs: docs/algorithms/a2c.md
 """
 
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -618,6 +619,8 @@ def check_args(args, ranks):
             f"--total-timesteps {args.total_timesteps} is less than one batch ({ranks.size} ranks x {args.num_envs} "
             f"envs x {args.num_steps} steps = {batch}): ask for at least {batch}, or lower --num-envs or --num-steps"
         )
+    if args.track and not importlib.util.find_spec("wandb"):
+        raise SystemExit("--track needs the package wandb: pip install wandb")
     runs.check_env_id(args.env_id)
 
 

@@ -435,6 +435,15 @@ def test_impossible_arguments_are_refused_before_games_start(module, tmp_path, m
 
 
 @both
+def test_tracking_needs_its_package(module, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="--track needs the package wandb"):
+        module.main(small(module, tmp_path, track=True))
+    assert not list(tmp_path.iterdir())
+
+
+@both
 def test_one_game_and_one_step(module, tmp_path):
     args = small(module, tmp_path, num_envs=1, num_steps=1, total_timesteps=4)
     result = module.main(args)
