@@ -73,7 +73,7 @@ class Args:
     """side of the minimap's layers in pixels"""
     step_mul: int = 8
     """game loops of one env step"""
-    total_timesteps: int = 500_000
+    total_timesteps: int = 400_000
     """env steps of the whole run"""
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
@@ -445,6 +445,10 @@ def train(args, device, stop):
             checkpoint_path, envs.single_observation_space, envs.single_action_space, True
         )
         runs.refuse_other_args(checkpoint_path, checkpoint["args"], asdict(args), FIXED_ARGS)
+        if len(checkpoint["ranks"]) != 1:
+            raise SystemExit(
+                f"{checkpoint_path} is of {len(checkpoint['ranks'])} ranks: a2c_sc2_multigpu.py continues it"
+            )
         agent.load_state_dict(checkpoint["agent"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         update, env_step = checkpoint["update"], checkpoint["env_step"]
@@ -493,12 +497,11 @@ def train(args, device, stop):
         run.result |= {"env_steps": global_step, "training_seconds": training_seconds}
         run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
 
+    clock = time.perf_counter()  # from here on: making the engine and the network is not training
     try:
         while global_step < args.total_timesteps and not stop.requested:
-            started = time.perf_counter()
-            if args.anneal_lr:
-                optimizer.param_groups[0]["lr"] = (1 - global_step / args.total_timesteps) * args.learning_rate
-            learning_rate = optimizer.param_groups[0]["lr"]
+            left = 1 - global_step / args.total_timesteps
+            learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
 
             scores = play(envs, agent, rollout, noise_keys, env_step, update, device)
             with torch.no_grad():
@@ -525,7 +528,8 @@ def train(args, device, stop):
             update += 1
             env_step += args.num_steps
             global_step += int(rollout.valid.sum())
-            training_seconds += time.perf_counter() - started
+            now = time.perf_counter()
+            training_seconds, clock = training_seconds + now - clock, now
 
             metrics = {
                 "charts/SPS": global_step / training_seconds,

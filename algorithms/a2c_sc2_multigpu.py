@@ -97,7 +97,7 @@ class Args:
     """side of the minimap's layers in pixels"""
     step_mul: int = 8
     """game loops of one env step"""
-    total_timesteps: int = 500_000
+    total_timesteps: int = 400_000
     """env steps of the whole run, over all ranks"""
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
@@ -630,7 +630,7 @@ FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap
 def read_to_resume(path, observation_space, action_space, args, size) -> bytes:
     """The checkpoint's bytes, if this job is the one that it was made by."""
     checkpoint = runs.load_checkpoint(path, observation_space, action_space, resuming=True)
-    runs.refuse_other_args(path, checkpoint["args"], asdict(args), (*FIXED_ARGS, "optimizer"))
+    runs.refuse_other_args(path, checkpoint["args"], asdict(args), (*FIXED_ARGS, "optimizer", "optimizer_eps"))
     if len(checkpoint["ranks"]) != size:
         raise SystemExit(
             f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
@@ -786,13 +786,12 @@ def train(args, device, stop, ranks):
         run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
 
     stopped = late = False
+    clock = time.perf_counter()  # from here on: making the engine and the network is not training
     try:
         # every rank makes the same updates: what ends this loop is the same number, or the same decision, on all
         while global_step < args.total_timesteps and not stopped and not late:
-            started = time.perf_counter()
-            if args.anneal_lr:
-                optimizer.param_groups[0]["lr"] = (1 - global_step / args.total_timesteps) * args.learning_rate
-            learning_rate = optimizer.param_groups[0]["lr"]
+            left = 1 - global_step / args.total_timesteps
+            learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
 
             scores = play(envs, agent, rollout, noise_keys, env_step, update, device)
             losses, grad_norm, samples = learn(agent, optimizer, rollout, scores, args, device, ranks)
@@ -807,7 +806,8 @@ def train(args, device, stop, ranks):
             *means, invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(
                 torch.tensor([*local, bool(late)], dtype=torch.float64)
             ).tolist()
-            training_seconds += time.perf_counter() - started
+            now = time.perf_counter()
+            training_seconds, clock = training_seconds + now - clock, now
             if update % args.checksum_every == 0:
                 check_equal_weights(agent, ranks)
             if ranks.first:

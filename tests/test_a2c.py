@@ -647,6 +647,19 @@ def test_a_run_cannot_go_on_as_another(module, tmp_path, change, message):
     assert Path(path).read_bytes() == before
 
 
+@both
+def test_a_resumed_run_takes_another_learning_rate_and_more_steps(module, tmp_path, capsys):
+    path = module.main(small(module, tmp_path, anneal_lr=False))["checkpoint"]
+    changes = {"anneal_lr": False, "learning_rate": 1e-5, "total_timesteps": 400}
+    result = module.main(small(module, tmp_path, resume=path, **changes))
+    assert result["env_steps"] >= 400
+    rates = [line["charts/learning_rate"] for line in metrics(tmp_path / "run")]
+    assert set(rates) == {module.Args().learning_rate, 1e-5} and rates == sorted(rates, reverse=True)
+    said = capsys.readouterr().err
+    assert "--learning-rate was 0.002 so far and is 1e-05 from here on" in said
+    assert "--total-timesteps was 200 so far and is 400" in said
+
+
 def test_another_engine_is_refused_for_resuming_and_a_warning_for_evaluating(tmp_path, capsys):
     path = a2c.main(small(a2c, tmp_path, total_timesteps=15))["checkpoint"]
     checkpoint = torch.load(path, weights_only=True)
