@@ -16,6 +16,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -847,6 +848,8 @@ def train(args, device, stop, ranks):
         if ranks.first:
             progress.close()
             run.close()
+            if args.track:
+                wandb.finish()
         envs.close()
     return run.result if ranks.first else {}
 
@@ -903,3 +906,7 @@ def evaluate_checkpoint(args, device, stop, ranks):
 
 if __name__ == "__main__":
     main(tyro.cli(Args))
+    # Gloo's threads outlive their process group, and now and then crash an interpreter that is being taken down
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
