@@ -128,6 +128,7 @@ def probe_value(module, tmp_path, env_id):
         learning_rate=1e-2,
         hidden_size=64,
         vf_coef=1.0,
+        norm_adv=False,  # all actions are equal here: normalised, their advantages would be noise of size 1
         max_grad_norm=10.0,
         checkpoint_every=1000,
     )
