@@ -121,7 +121,7 @@ def probe_value(module, tmp_path, env_id):
         module,
         tmp_path,
         env_id=f"probe_env:{env_id}",
-        total_timesteps=2 * 7 * 150,
+        total_timesteps=2 * 7 * 100,
         num_envs=2,
         num_steps=7,
         gamma=0.9,
@@ -157,7 +157,7 @@ def probe_value(module, tmp_path, env_id):
 def test_learnt_values_are_those_of_the_probe(module, tmp_path, env_id, expected):
     """A termination read as a truncation, a value that leaks across a reset, or a reset that counts as a step of
     reward 0 all give other values."""
-    assert probe_value(module, tmp_path, env_id) == pytest.approx(expected, rel=0.06)
+    assert probe_value(module, tmp_path, env_id) == pytest.approx(expected, rel=0.02)
 
 
 # ---- actions -----------------------------------------------------------------------------------------------------
@@ -760,7 +760,7 @@ def test_a_signal_saves_and_ends_the_program(tmp_path, number):
 
 @pytest.mark.slow
 def test_an_agent_learns_to_move_to_the_beacon(tmp_path):
-    """A tenth of the default number of steps; a random policy scores 1, one that walks straight 26."""
-    args = a2c.Args(total_timesteps=130_000, runs_dir=str(tmp_path), num_threads=1, capture_video=False)
+    """Half of the default number of steps; a random policy scores 1, one that walks straight 26."""
+    args = a2c.Args(total_timesteps=200_000, runs_dir=str(tmp_path), num_threads=1, capture_video=False)
     evaluation = a2c.main(args)["evaluation"]
     assert evaluation["sampled"]["mean"] > 15
