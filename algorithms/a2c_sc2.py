@@ -93,8 +93,10 @@ class Args:
     """the lambda of generalised advantage estimation; 1: plain n-step returns"""
     norm_adv: bool = True
     """if toggled, advantages are normalised over the batch"""
-    ent_coef: float = 3e-3
+    ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
+    anneal_ent: bool = True
+    """if toggled, the entropy bonus falls linearly to 0 likewise"""
     vf_coef: float = 0.05
     """coefficient of the value loss"""
     max_grad_norm: float = 0.5
@@ -502,6 +504,7 @@ def train(args, device, stop):
         while global_step < args.total_timesteps and not stop.requested:
             left = 1 - global_step / args.total_timesteps
             learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
+            ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
             scores = play(envs, agent, rollout, noise_keys, env_step, update, device)
             with torch.no_grad():
@@ -516,7 +519,7 @@ def train(args, device, stop):
                     advantage = (advantage - used.mean()) / (used.std(correction=0) + 1e-8)
 
             optimizer.zero_grad()
-            losses = accumulate_gradient(scores, returns, advantage, valid, args.ent_coef, args.vf_coef)
+            losses = accumulate_gradient(scores, returns, advantage, valid, ent_coef, args.vf_coef)
             grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
             policy_loss, value_loss, entropy, grad_norm = [*losses.tolist(), grad_norm.item()]
             if not np.isfinite([policy_loss, value_loss, entropy, grad_norm]).all():

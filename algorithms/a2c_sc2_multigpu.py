@@ -122,8 +122,10 @@ class Args:
     """the lambda of generalised advantage estimation; 1: plain n-step returns"""
     norm_adv: bool = True
     """if toggled, advantages are normalised over the batch of all ranks"""
-    ent_coef: float = 3e-3
+    ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
+    anneal_ent: bool = True
+    """if toggled, the entropy bonus falls linearly to 0 likewise"""
     vf_coef: float = 0.05
     """coefficient of the value loss"""
     value_loss: Literal["squared", "smooth_l1"] = "squared"
@@ -640,7 +642,7 @@ def read_to_resume(path, observation_space, action_space, args, size) -> bytes:
     return Path(path).read_bytes()
 
 
-def learn(agent, optimizer, rollout, scores, args, device, ranks):
+def learn(agent, optimizer, rollout, scores, args, ent_coef, device, ranks):
     """One update from the rollouts of all ranks.
 
     Returns:
@@ -667,7 +669,7 @@ def learn(agent, optimizer, rollout, scores, args, device, ranks):
 
     optimizer.zero_grad()
     value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
-    losses = accumulate_gradient(scores, returns, advantage, valid, args.ent_coef, args.vf_coef, value_loss)
+    losses = accumulate_gradient(scores, returns, advantage, valid, ent_coef, args.vf_coef, value_loss)
     average_gradients(agent, samples, max(total, 1.0), ranks)
     grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm).item()
     losses = losses.double().cpu() * (samples / max(total, 1.0))
@@ -793,9 +795,10 @@ def train(args, device, stop, ranks):
         while global_step < args.total_timesteps and not stopped and not late:
             left = 1 - global_step / args.total_timesteps
             learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
+            ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
             scores = play(envs, agent, rollout, noise_keys, env_step, update, device)
-            losses, grad_norm, samples = learn(agent, optimizer, rollout, scores, args, device, ranks)
+            losses, grad_norm, samples = learn(agent, optimizer, rollout, scores, args, ent_coef, device, ranks)
             update += 1
             env_step += args.num_steps
             global_step += samples

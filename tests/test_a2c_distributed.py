@@ -208,7 +208,7 @@ envs = multi.make_envs(multi.Args(), 1)
 torch.manual_seed(0)
 dtype = getattr(torch, precision)
 agent = multi.Agent(envs.single_observation_space, envs.action_set, 16).to(dtype)
-args = multi.Args(norm_adv=True, value_loss="smooth_l1", gae_lambda=0.95)
+cpu, args = torch.device("cpu"), multi.Args(norm_adv=True, value_loss="smooth_l1", gae_lambda=0.95)
 optimizer = torch.optim.Adam(agent.parameters(), lr=1e-3, eps=args.optimizer_eps)
 mask = torch.tensor(envs.action_set.argument_mask)
 for k in range(int(updates)):
@@ -217,7 +217,7 @@ for k in range(int(updates)):
     for t in range(len(rollout.reward)):
         logits, value = agent(rollout.observe(t, "cpu"))
         scores.append((*multi.log_prob_and_entropy(logits, torch.from_numpy(rollout.action[t]), mask), value))
-    losses, norm, samples = multi.learn(agent, optimizer, rollout, scores, args, torch.device("cpu"), ranks)
+    losses, norm, samples = multi.learn(agent, optimizer, rollout, scores, args, args.ent_coef, cpu, ranks)
     assert samples == recorded["valid"][k].sum()
     multi.check_equal_weights(agent, ranks)
 if ranks.first:
