@@ -11,6 +11,7 @@ Learning"). `a2c_sc2_multigpu.py` is the same over many processes, with more opt
 """
 
 import importlib.util
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -96,7 +97,7 @@ class Args:
     ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
     anneal_ent: bool = True
-    """if toggled, the entropy bonus falls linearly to 0 likewise"""
+    """if toggled, the entropy bonus falls linearly to 0 at --total-timesteps"""
     vf_coef: float = 0.05
     """coefficient of the value loss"""
     max_grad_norm: float = 0.5
@@ -400,11 +401,12 @@ def check_args(args):
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
+    least |= {"seed": 0, "num_threads": 0}
     for name, value in least.items():
         if getattr(args, name) < value:
             raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
     batch = args.num_envs * args.num_steps
-    if args.total_timesteps < batch:
+    if args.total_timesteps < batch and not args.evaluate:
         raise SystemExit(
             f"--total-timesteps {args.total_timesteps} is less than one batch ({args.num_envs} envs x {args.num_steps} "
             f"steps = {batch}): ask for at least {batch}, or lower --num-envs or --num-steps"
@@ -415,6 +417,7 @@ def check_args(args):
 
 
 FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap_size", "step_mul", "hidden_size")
+OF_THE_CHECKPOINT = tuple(name for name in FIXED_ARGS if name != "seed")
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
@@ -431,6 +434,8 @@ def main(args: Args) -> dict:
 def train(args, device, stop):
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
     folder, checkpoint_path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
+    if checkpoint_path:
+        runs.refuse_other_args(checkpoint_path, runs.read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
 
     # the games, the network, the storage
     envs = make_envs(args, args.num_envs)
@@ -446,7 +451,6 @@ def train(args, device, stop):
         checkpoint = runs.load_checkpoint(
             checkpoint_path, envs.single_observation_space, envs.single_action_space, True
         )
-        runs.refuse_other_args(checkpoint_path, checkpoint["args"], asdict(args), FIXED_ARGS)
         if len(checkpoint["ranks"]) != 1:
             raise SystemExit(
                 f"{checkpoint_path} is of {len(checkpoint['ranks'])} ranks: a2c_sc2_multigpu.py continues it"
@@ -527,7 +531,8 @@ def train(args, device, stop):
                     f"update {update} has policy loss {policy_loss}, value loss {value_loss}, entropy {entropy} and "
                     f"gradient norm {grad_norm}: it was not made. A lower --learning-rate may help"
                 )
-            optimizer.step()
+            if len(used):  # with nothing to learn from, momentum alone would move the weights
+                optimizer.step()
             update += 1
             env_step += args.num_steps
             global_step += int(rollout.valid.sum())
@@ -537,6 +542,7 @@ def train(args, device, stop):
             metrics = {
                 "charts/SPS": global_step / training_seconds,
                 "charts/learning_rate": learning_rate,
+                "charts/ent_coef": ent_coef,
                 "charts/invalid_actions": rollout.invalid_actions,
                 "losses/policy_loss": policy_loss,
                 "losses/value_loss": value_loss,
@@ -566,7 +572,7 @@ def train(args, device, stop):
         run.close()
         envs.close()
     if stop.requested:
-        print(f"stopped by {stop.requested}; --resume {run.result['checkpoint']} continues")
+        print(f"stopped by {stop.requested}; the same command with --resume {run.result['checkpoint']} continues")
     print(f"checkpoint   {run.result['checkpoint']}\nTensorBoard  tensorboard --logdir {folder}")
     return run.result
 
@@ -582,15 +588,18 @@ def report(agent, args, folder, global_step, device, stop):
         evaluation[key] = runs.summary(returns)
         print(f"{key:7} policy: {runs.summary_line(evaluation[key])}")
     if args.capture_video:
-        video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
-        print(f"video        {video}")
+        try:
+            video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
+            print(f"video        {video}")
+        except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
+            print(f"no video: {error}", file=sys.stderr)
     return evaluation, video
 
 
 def evaluate_checkpoint(args, device, stop):
     saved = runs.read_checkpoint(args.evaluate)["args"]
-    # the games and the network are the checkpoint's; how many episodes, and a video or not, is what is asked for now
-    args = replace(args, **{name: saved[name] for name in FIXED_ARGS})
+    # the games and the network are the checkpoint's; seed, number of episodes, and a video or not are what is asked now
+    args = replace(args, **{name: saved[name] for name in OF_THE_CHECKPOINT})
     envs = make_envs(args, 1)
     checkpoint = runs.load_checkpoint(args.evaluate, envs.single_observation_space, envs.single_action_space, False)
     agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)

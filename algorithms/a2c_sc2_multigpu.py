@@ -82,8 +82,8 @@ class Args:
     """number of this rank on its machine: it chooses the GPU"""
     master_addr: str = ""
     """address of rank 0"""
-    master_port: int = 29500
-    """port of rank 0; torchrun brings its own"""
+    master_port: int = 0
+    """port of rank 0; 0: 29500, or under SLURM one that belongs to the job; torchrun brings its own"""
     timeout_minutes: float = 3.0
     """how long ranks wait for each other before they give up"""
     checksum_every: int = 100
@@ -125,7 +125,7 @@ class Args:
     ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
     anneal_ent: bool = True
-    """if toggled, the entropy bonus falls linearly to 0 likewise"""
+    """if toggled, the entropy bonus falls linearly to 0 at --total-timesteps"""
     vf_coef: float = 0.05
     """coefficient of the value loss"""
     value_loss: Literal["squared", "smooth_l1"] = "squared"
@@ -234,12 +234,12 @@ class Ranks:
         return [part[:size].numpy().tobytes() for part, size in zip(parts or (), sizes, strict=False)]
 
     def from_first(self, function, *arguments) -> bytes:
-        """The bytes that a function returns on rank 0, on every rank. A SystemExit there ends all; rank 0 says why."""
+        """The bytes that a function returns on rank 0, on every rank. An error there ends all; rank 0 says which."""
         data, error = b"", None
         if self.first:
             try:
                 data = function(*arguments)
-            except SystemExit as caught:
+            except (Exception, SystemExit) as caught:
                 error = caught
         if any(self.any(error is not None)):
             raise error or SystemExit(1)
@@ -256,9 +256,11 @@ class Ranks:
 
 def find_ranks(args, variables=os.environ) -> Ranks:
     """Which rank this process is: by its flags, torchrun, AWS Batch, or a SLURM step; else it is alone."""
+    port = args.master_port or 29500
     if args.world_size:
-        address = args.master_addr or "127.0.0.1"
-        return Ranks(args.rank, args.local_rank, args.world_size, address, args.master_port, "flags")
+        return Ranks(args.rank, args.local_rank, args.world_size, args.master_addr or "127.0.0.1", port, "flags")
+    if args.rank or args.local_rank:
+        raise SystemExit(f"--rank {args.rank} --local-rank {args.local_rank}: --world-size is missing")
     if "RANK" in variables and "WORLD_SIZE" in variables:
         rank, local_rank, size = (int(variables[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
         return Ranks(rank, local_rank, size, variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), "torchrun")
@@ -267,7 +269,7 @@ def find_ranks(args, variables=os.environ) -> Ranks:
         nodes, node, main_node = (int(variables[f"AWS_BATCH_JOB_{name}"]) for name in names)
         # the main node, which is rank 0 here, is not told its own address
         address = args.master_addr or variables.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "127.0.0.1")
-        return Ranks((node - main_node) % nodes, 0, nodes, address, args.master_port, "AWS Batch")
+        return Ranks((node - main_node) % nodes, 0, nodes, address, port, "AWS Batch")
     # in a batch script outside of srun SLURM_NTASKS is set too, but there are no peers: only a step has them
     if "SLURM_STEP_ID" in variables and int(variables.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
         address = args.master_addr
@@ -276,7 +278,8 @@ def find_ranks(args, variables=os.environ) -> Ranks:
             hosts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
             address = hosts[0] if len(hosts) > 1 else "127.0.0.1"
         rank, local_rank, size = (int(variables[f"SLURM_{name}"]) for name in ("PROCID", "LOCALID", "STEP_NUM_TASKS"))
-        return Ranks(rank, local_rank, size, address, 15000 + int(variables["SLURM_JOB_ID"]) % 20000, "SLURM")
+        port = args.master_port or 15000 + int(variables["SLURM_JOB_ID"]) % 20000
+        return Ranks(rank, local_rank, size, address, port, "SLURM")
     return Ranks()
 
 
@@ -613,11 +616,12 @@ def check_args(args, ranks):
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size", "checksum_every"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
+    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3}
     for name, value in least.items():
         if getattr(args, name) < value:
             raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
     batch = ranks.size * args.num_envs * args.num_steps
-    if args.total_timesteps < batch:
+    if args.total_timesteps < batch and not args.evaluate:
         raise SystemExit(
             f"--total-timesteps {args.total_timesteps} is less than one batch ({ranks.size} ranks x {args.num_envs} "
             f"envs x {args.num_steps} steps = {batch}): ask for at least {batch}, or lower --num-envs or --num-steps"
@@ -627,13 +631,34 @@ def check_args(args, ranks):
     runs.check_env_id(args.env_id)
 
 
+def check_equal_args(args, ranks):
+    """Refuse ranks that were started with other flags than rank 0: they would wait for each other in vain."""
+    own = ("rank", "local_rank", "master_addr", "master_port", "num_threads", "runs_dir")
+    ours = {name: value for name, value in asdict(args).items() if name not in own}
+    theirs = json.loads(ranks.from_first(lambda: json.dumps(ours).encode()))
+    differ = [name for name in ours if ours[name] != theirs[name]]
+    other = [f"--{name.replace('_', '-')} {ours[name]} (rank 0: {theirs[name]})" for name in differ]
+    if any(ranks.any(bool(other))):
+        raise SystemExit(f"rank {ranks.rank} was started with {', '.join(other)}" if other else 1)
+
+
 FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap_size", "step_mul", "hidden_size")
+OF_THE_CHECKPOINT = tuple(name for name in FIXED_ARGS if name != "seed")
 
 
-def read_to_resume(path, observation_space, action_space, args, size) -> bytes:
-    """The checkpoint's bytes, if this job is the one that it was made by."""
+def find_run(args) -> bytes:
+    """The run folder and the checkpoint to continue, if any, as JSON; a checkpoint of other arguments is refused."""
+    default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
+    folder, path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
+    if path:
+        fixed = (*FIXED_ARGS, "optimizer", "optimizer_eps")
+        runs.refuse_other_args(path, runs.read_checkpoint(path), asdict(args), fixed)
+    return json.dumps([str(folder), path and str(path)]).encode()
+
+
+def read_to_resume(path, observation_space, action_space, size) -> bytes:
+    """The checkpoint's bytes, if it was made for these spaces and this number of ranks."""
     checkpoint = runs.load_checkpoint(path, observation_space, action_space, resuming=True)
-    runs.refuse_other_args(path, checkpoint["args"], asdict(args), (*FIXED_ARGS, "optimizer", "optimizer_eps"))
     if len(checkpoint["ranks"]) != size:
         raise SystemExit(
             f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
@@ -675,10 +700,11 @@ def learn(agent, optimizer, rollout, scores, args, ent_coef, device, ranks):
     losses = losses.double().cpu() * (samples / max(total, 1.0))
     if not np.isfinite([*losses.tolist(), grad_norm]).all():
         raise FloatingPointError(
-            f"rank {ranks.rank}: an update of losses {losses.tolist()} and gradient norm {grad_norm} was not made; "
+            f"rank {ranks.rank}: an update with losses {losses.tolist()} and gradient norm {grad_norm} was not made; "
             "a lower --learning-rate may help"
         )
-    optimizer.step()
+    if total:  # with nothing to learn from, momentum alone would move the weights
+        optimizer.step()
     return losses, grad_norm, int(total)
 
 
@@ -700,6 +726,7 @@ def main(args: Args) -> dict:
     with runs.StopSignal() as stop:
         ranks.join(device, args.timeout_minutes)
         try:
+            check_equal_args(args, ranks)
             result = (evaluate_checkpoint if args.evaluate else train)(args, device, stop, ranks)
             ranks.any(False)  # nobody hangs up while another one still talks
         finally:
@@ -708,10 +735,7 @@ def main(args: Args) -> dict:
 
 
 def train(args, device, stop, ranks):
-    default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
-    where = (args.runs_dir, args.run_name, default_name, args.resume)
-    found = ranks.from_first(lambda: json.dumps([path and str(path) for path in runs.locate(*where)]).encode())
-    folder, checkpoint_path = (path and Path(path) for path in json.loads(found))
+    folder, checkpoint_path = (path and Path(path) for path in json.loads(ranks.from_first(find_run, args)))
 
     # the games, the network, the storage; a game's number counts over all ranks
     envs = make_envs(args, args.num_envs)
@@ -731,7 +755,7 @@ def train(args, device, stop, ranks):
 
     if checkpoint_path:
         spaces = envs.single_observation_space, envs.single_action_space
-        checkpoint = from_bytes(ranks.from_first(read_to_resume, checkpoint_path, *spaces, args, ranks.size))
+        checkpoint = from_bytes(ranks.from_first(read_to_resume, checkpoint_path, *spaces, ranks.size))
         agent.load_state_dict(checkpoint["agent"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         update, env_step = checkpoint["update"], checkpoint["env_step"]
@@ -818,6 +842,7 @@ def train(args, device, stop, ranks):
                 metrics = {
                     "charts/SPS": global_step / training_seconds,
                     "charts/learning_rate": learning_rate,
+                    "charts/ent_coef": ent_coef,
                     "charts/invalid_actions": int(invalid),
                     "losses/policy_loss": means[0],
                     "losses/value_loss": means[1],
@@ -845,8 +870,9 @@ def train(args, device, stop, ranks):
                         run.log(global_step, training_seconds, {name: evaluation[key]["mean"]})
         if ranks.first:
             run.result["status"] = "interrupted" if stopped else "finished"
-            how = f"stopped by a signal, to be continued with --resume {run.result['checkpoint']}\n" if stopped else ""
-            ranks.say(f"{how}checkpoint   {run.result['checkpoint']}\nTensorBoard  tensorboard --logdir {folder}")
+            path = run.result["checkpoint"]
+            how = f"stopped by a signal; the same command with --resume {path} continues\n" if stopped else ""
+            ranks.say(f"{how}checkpoint   {path}\nTensorBoard  tensorboard --logdir {folder}")
     finally:
         if ranks.first:
             progress.close()
@@ -881,23 +907,26 @@ def report_over_ranks(agent, args, folder, global_step, device, stop, ranks):
             evaluation[key] = runs.summary(returns)
             print(f"{key:7} policy: {runs.summary_line(evaluation[key])}")
     if args.capture_video and ranks.first:
-        video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
-        print(f"video        {video}")
+        try:
+            video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
+            print(f"video        {video}")
+        except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
+            print(f"no video: {error}", file=sys.stderr)
     return evaluation, video, stopped
 
 
 def evaluate_checkpoint(args, device, stop, ranks):
     def read():
         saved = runs.read_checkpoint(args.evaluate)["args"]
-        envs = make_envs(replace(args, **{name: saved[name] for name in FIXED_ARGS}), 1)
+        envs = make_envs(replace(args, **{name: saved[name] for name in OF_THE_CHECKPOINT}), 1)
         envs.close()
         return to_bytes(
             runs.load_checkpoint(args.evaluate, envs.single_observation_space, envs.single_action_space, False)
         )
 
     checkpoint = from_bytes(ranks.from_first(read))
-    # the games and the network are the checkpoint's; how many episodes, and a video or not, is what is asked for now
-    args = replace(args, **{name: checkpoint["args"][name] for name in FIXED_ARGS})
+    # the games and the network are the checkpoint's; seed, number of episodes, and a video or not are what is asked now
+    args = replace(args, **{name: checkpoint["args"][name] for name in OF_THE_CHECKPOINT})
     envs = make_envs(args, 1)
     agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
     agent.load_state_dict(checkpoint["agent"])

@@ -87,13 +87,15 @@ def locate(runs_dir: str | Path, run_name: str, default_name: str, resume: str) 
             like.sort(key=lambda folder: _start_time(folder, default_name), reverse=True)
             candidates = [folder for folder in like if _status(folder) != "finished"]
         for folder in candidates:
-            latest = folder / "checkpoints" / "latest"
-            if latest.exists():
-                return folder, latest.with_name(latest.read_text(encoding="utf-8").strip())
+            checkpoints = sorted((folder / "checkpoints").glob("step_*.pt"), key=_step)
+            if checkpoints:
+                return folder, checkpoints[-1]
     elif resume:
         path = Path(resume)
         if not path.is_file():
             raise SystemExit(f"--resume {resume}: there is no such file; give the path of a checkpoint, or auto")
+        if run_name and run_name != path.parent.parent.name:
+            raise SystemExit(f"--run-name {run_name}: the run of {resume} goes on in its own folder, leave it out")
         return path.parent.parent, path
     folder = runs_dir / (run_name or f"{default_name}__{int(time.time())}")
     if not resume and (folder / "metrics.jsonl").exists():
@@ -115,13 +117,17 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """A checkpoint, on the CPU.
 
     Raises:
-        SystemExit: where there is no such file.
+        SystemExit: where there is no such file, or it is something else.
     """
     import torch
 
     if not Path(path).is_file():
         raise SystemExit(f"{path}: there is no such file; give the path of a checkpoint")
-    checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint["args"], checkpoint["observation_space"], checkpoint["action_space"], checkpoint["engine_version"]
+    except Exception as error:  # torch.load raises whatever the bytes lead it to
+        raise SystemExit(f"{path} is not a checkpoint of these algorithms: {type(error).__name__}: {error}") from None
     return checkpoint
 
 
@@ -145,19 +151,29 @@ def load_checkpoint(path: str | Path, observation_space: Any, action_space: Any,
 
 
 def refuse_other_args(
-    path: str | Path, before: Mapping[str, Any], now: Mapping[str, Any], fixed: Sequence[str]
+    path: str | Path, checkpoint: Mapping[str, Any], now: Mapping[str, Any], fixed: Sequence[str]
 ) -> None:
     """A resumed run is the same run: refuse a change of the `fixed` arguments, name a change of any other.
 
     Raises:
-        SystemExit: naming the argument and both values.
+        SystemExit: naming the argument and both values; or where the run already has more steps than are asked for
+            now, or was made by another file.
     """
-    for name in before.keys() & now.keys() - {"resume", "run_name", "runs_dir", "evaluate"}:
+    before = checkpoint["args"]
+    if before.keys() != now.keys():
+        others = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(before.keys() ^ now.keys()))
+        raise SystemExit(f"{path} was made by another algorithm file, or another version of it: {others}")
+    for name in before.keys() - {"resume", "run_name", "runs_dir", "evaluate"}:
         flag = f"--{name.replace('_', '-')}"
         if before[name] != now[name] and name in fixed:
             raise SystemExit(f"{path} was made with {flag} {before[name]} and cannot go on with {now[name]}")
         if before[name] != now[name]:
             print(f"{flag} was {before[name]} so far and is {now[name]} from here on", file=sys.stderr)
+    if checkpoint["global_step"] >= now["total_timesteps"] < before["total_timesteps"]:
+        raise SystemExit(
+            f"{path} has {checkpoint['global_step']} steps already, --total-timesteps {now['total_timesteps']} leaves "
+            f"nothing to do: the run was started with {before['total_timesteps']}"
+        )
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------
@@ -213,7 +229,7 @@ class Run:
 
     Args:
         folder: the run folder; made where it is missing.
-        config: what config.json says; the file of a resumed run stays as it is.
+        config: what config.json says; that of a run that is resumed gets a line in its list `resumed`.
         resumed_at: global step of the checkpoint that the run continues from. Metrics and checkpoints of later steps
             are dropped, so that nothing stands there twice. None for a new run.
     """
@@ -225,8 +241,14 @@ class Run:
         self.result: dict[str, Any] = {"status": "failed", "env_steps": resumed_at or 0, "training_seconds": 0.0}
         self.result |= {"evaluation": {}, "checkpoint": None, "video": None}
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        if not (folder / "config.json").exists():
-            write_atomically(folder / "config.json", json.dumps(config, indent=2))
+        first = folder / "config.json"
+        if resumed_at is not None and first.exists():
+            before = json.loads(first.read_text(encoding="utf-8"))
+            resumption = {"resumed_at": resumed_at, **config}
+            config = before | {"resumed": [*before.get("resumed", []), resumption]}
+        write_atomically(first, json.dumps(config, indent=2))
+        # what a run that is killed leaves: no longer the result of the one that was finished before
+        write_atomically(folder / "result.json", json.dumps(self.result, indent=2))
         # a run that was killed before its first checkpoint begins anew, in a folder that is not empty
         again = (folder / "metrics.jsonl").exists()
         self._drop_after(resumed_at or 0)
@@ -241,14 +263,19 @@ class Run:
         kept = []
         for line in metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else ():
             try:
-                later = json.loads(line)["global_step"] > global_step
+                row = json.loads(line)
             except json.JSONDecodeError:  # the last line of a run that was killed
                 continue
-            kept += [] if later else [line]
+            # an evaluation is made again at the new end
+            if row["global_step"] <= global_step and not any(name.startswith("eval/") for name in row):
+                kept.append(line)
         write_atomically(metrics, "".join(f"{line}\n" for line in kept))
-        for path in (self.folder / "checkpoints").glob("step_*.pt"):
-            if _step(path) > global_step:
-                path.unlink()
+        later = [path for path in (self.folder / "checkpoints").glob("step_*.pt") if _step(path) > global_step]
+        if later:
+            print(f"drops {len(later)} later checkpoint(s) of {self.folder}", file=sys.stderr)
+            write_atomically(self.folder / "checkpoints" / "latest", f"step_{global_step}.pt")
+        for path in later:
+            path.unlink()
 
     def log(self, global_step: int, training_seconds: float, metrics: Mapping[str, float]) -> None:
         """Write one line of metrics, and the same to TensorBoard; both are on disk when this returns."""
@@ -305,9 +332,11 @@ def write_video(frames: Sequence[NDArray[np.uint8]], path: Path, fps: float) -> 
         height, width = (side - side % 2 for side in frames[0].shape[:2])  # the codec wants even sides
         writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
         writer.send(None)
-        for frame in frames:
-            writer.send(np.ascontiguousarray(frame[:height, :width]))
-        writer.close()
+        try:
+            for frame in frames:
+                writer.send(np.ascontiguousarray(frame[:height, :width]))
+        finally:
+            writer.close()
     except (ImportError, RuntimeError, OSError) as error:
         from PIL import Image
 

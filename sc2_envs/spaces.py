@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from gymnasium import spaces
+
+if TYPE_CHECKING:
+    from sc2_envs.engine import MapInfo
 
 from sc2_envs.actions import ActionSet
 from sc2_envs.features import (
@@ -37,6 +41,7 @@ from sc2_envs.features import (
 )
 
 MIN_SIDE, MAX_SIDE = 16, 256
+MAX_STEP_MUL = 22_400  # a thousand seconds, more than any episode
 """Fewest and most pixels of a side of the screen and the minimap."""
 
 ENCODINGS = ("uint8", "raw")
@@ -175,12 +180,13 @@ def resolve_settings(
         raise ValueError(f"opponent={opponent!r}: {name} is played alone, opponent can only be None")
     screen = resolve_size(screen_size, "screen_size")
     minimap = resolve_size(minimap_size, "minimap_size")
+    _warn_of_what_is_hidden(MAPS[name], screen)
     _check_choice("encoding", encoding, ENCODINGS)
     _check_choice("mask", mask, MASKS)
     if render_mode is not None:
         _check_choice("render_mode", render_mode, RENDER_MODES)
-    if isinstance(step_mul, bool) or not isinstance(step_mul, int | np.integer) or step_mul < 1:
-        raise ValueError(f"step_mul={step_mul!r}: game loops a step, a whole number from 1")
+    if isinstance(step_mul, bool) or not isinstance(step_mul, int | np.integer) or not 1 <= step_mul <= MAX_STEP_MUL:
+        raise ValueError(f"step_mul={step_mul!r}: game loops a step, a whole number from 1 to {MAX_STEP_MUL}")
     if not isinstance(strict, bool | np.bool_):
         raise ValueError(f"strict={strict!r}: True or False")
     return Settings(
@@ -197,6 +203,21 @@ def resolve_settings(
         features=resolve_features(features),
         render_mode=render_mode,
     )
+
+
+def _warn_of_what_is_hidden(info: MapInfo, screen: tuple[int, int]) -> None:
+    """The camera is always 24 units wide, so a wide screen is a low one: say so where it hides a part of the field."""
+    from sc2_envs.engine.camera import CAMERA_WIDTH
+
+    height = CAMERA_WIDTH * screen[1] / screen[0]
+    bottom, top = info.camera[1] - height / 2, info.camera[1] + height / 2
+    if bottom > info.playable.bottom or top < info.playable.top:
+        warnings.warn(
+            f"screen_size={screen}: {info.name}'s first view shows y {bottom:g} to {top:g} of a field from "
+            f"{info.playable.bottom:g} to {info.playable.top:g}, the rest is off the screen; a square or high screen "
+            "shows all of it, or the camera has to move (move_camera in action_set)",
+            stacklevel=2,
+        )
 
 
 def resolve_size(size: Any, name: str) -> tuple[int, int]:

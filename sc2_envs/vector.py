@@ -225,10 +225,14 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
 
     def _play(self, actions: ArrayLike, mask: NDArray[np.bool_] | None) -> None:
         batch = self._batch
-        if np.shape(actions)[:1] != (self.num_envs,):
+        try:
+            shape = np.shape(actions)
+        except ValueError:  # rows of different lengths
+            shape = ()
+        if shape[:1] != (self.num_envs,):
             batch.settings.action_set.to_engine(actions)  # says what else is wrong with them, if anything
             raise InvalidActionError(
-                f"there are {np.shape(actions)[0]} actions for {self.num_envs} environments: one row each is needed"
+                f"there are {shape[0]} actions for {self.num_envs} environments: one row each is needed"
             )
         batch.step(actions, mask)
         if self._max_episode_steps is not None:
@@ -305,7 +309,7 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
     def _spread_seed(self, seed: Any) -> list[Any]:
         if seed is None:
             return [None] * self.num_envs
-        if isinstance(seed, list | tuple | np.ndarray):
+        if isinstance(seed, Sequence) or (isinstance(seed, np.ndarray) and seed.ndim):
             if len(seed) != self.num_envs:
                 raise ValueError(
                     f"there are {len(seed)} seeds for {self.num_envs} environments: give one each, or an int"

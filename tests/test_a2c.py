@@ -615,7 +615,7 @@ def test_resume_auto_finds_the_newest_unfinished_run(tmp_path):
     def run(name, status, step):
         checkpoints = tmp_path / name / "checkpoints"
         checkpoints.mkdir(parents=True)
-        (checkpoints / "latest").write_text(f"step_{step}.pt")
+        (checkpoints / f"step_{step}.pt").touch()
         (tmp_path / name / "result.json").write_text(json.dumps({"status": status}))
 
     find = lambda name="": runs.locate(tmp_path, name, "SC2MoveToBeacon-v0__a2c__1", "auto")[1]  # noqa: E731
@@ -637,7 +637,7 @@ def test_resume_auto_finds_the_newest_unfinished_run(tmp_path):
         ({"num_envs": 4}, "--num-envs 3 and cannot go on with 4"),
         ({"seed": 2}, "--seed 1 and cannot go on with 2"),
         ({"hidden_size": 8}, "--hidden-size 16 and cannot go on with 8"),
-        ({"screen_size": 20}, "observation_space.*16, 16.*20, 20"),
+        ({"screen_size": 20}, "--screen-size 16 and cannot go on with 20"),
     ],
 )
 def test_a_run_cannot_go_on_as_another(module, tmp_path, change, message):
@@ -646,6 +646,38 @@ def test_a_run_cannot_go_on_as_another(module, tmp_path, change, message):
     with pytest.raises(SystemExit, match=f"(?s){message}"):
         module.main(small(module, tmp_path, resume=path, **change))
     assert Path(path).read_bytes() == before
+
+
+@both
+def test_a_run_has_nothing_left_to_do_with_fewer_steps_than_it_has(module, tmp_path):
+    path = module.main(small(module, tmp_path))["checkpoint"]
+    with pytest.raises(SystemExit, match=r"has \d+ steps already, --total-timesteps 100 leaves nothing to do"):
+        module.main(small(module, tmp_path, resume=path, total_timesteps=100))
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+    (tmp_path / "notes.pt").write_text("no checkpoint")
+    with pytest.raises(SystemExit, match="notes.pt is not a checkpoint"):
+        runs.read_checkpoint(tmp_path / "notes.pt")
+
+
+def test_the_config_of_a_resumed_run_keeps_both(tmp_path):
+    path = a2c.main(small(a2c, tmp_path))["checkpoint"]
+    a2c.main(small(a2c, tmp_path, resume=path, total_timesteps=400))
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["args"]["total_timesteps"] == 200
+    (again,) = config["resumed"]
+    assert again["resumed_at"] >= 200 and again["args"]["total_timesteps"] == 400
+
+
+def test_a_failed_video_does_not_lose_the_evaluation(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(runs, "write_video", full)
+    result = a2c.main(small(a2c, tmp_path, eval_episodes=2, capture_video=True))
+    assert result["status"] == "finished" and result["evaluation"]["sampled"]["episodes"] == 2
+    assert "no video: the disk is full" in capsys.readouterr().err
 
 
 @both

@@ -178,6 +178,23 @@ def test_no_launcher_is_one_process():
     ranks.leave()
 
 
+def test_a_rank_without_a_world_is_refused():
+    with pytest.raises(SystemExit, match="--world-size is missing"):
+        find_ranks({}, rank=1)
+
+
+def test_ranks_with_other_flags_are_refused(tmp_path):
+    where = {"world_size": 2, "master_port": free_port()}
+    with (
+        Job([sys.executable, FILE, *flags(tmp_path, rank=0, **where)]) as first,
+        Job([sys.executable, FILE, *flags(tmp_path, rank=1, num_steps=20, **where)]) as second,
+    ):
+        (code, _), (other_code, output) = first.end(), second.end()
+    assert code != 0 and other_code != 0
+    assert "rank 1 was started with --num-steps 20 (rank 0: 10)" in output
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_rank_beyond_the_world_is_refused():
     with pytest.raises(SystemExit, match="rank 2 of 2"):
         find_ranks({}, world_size=2, rank=2)

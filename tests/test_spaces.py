@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import gymnasium as gym
@@ -243,3 +244,17 @@ def test_action_sets():
     assert [function.name for function in mine.functions] == ["no_op", "Move_screen", "select_army"]
     # an action set of another size is taken for its functions
     assert settings(action_set=ActionSet(["Move_screen", "select_army"]), screen_size=32).action_set == mine
+
+
+def test_a_low_screen_says_what_it_hides():
+    """24 units wide and 64 x 48 pixels: 18 units high round y = 25, but the field goes up to 36."""
+    with pytest.warns(UserWarning, match="y 16 to 34 of a field from 20 to 36"):
+        resolve_settings("MoveToBeacon", screen_size=(64, 48))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolve_settings("MoveToBeacon", screen_size=(48, 64))
+
+
+def test_a_step_of_more_loops_than_any_episode_is_refused():
+    with pytest.raises(ValueError, match="step_mul=9223372036854775808: game loops a step, a whole number from 1 to"):
+        resolve_settings("MoveToBeacon", step_mul=2**63)

@@ -612,3 +612,16 @@ def test_workers_that_share_no_memory(context):
         assert (np.stack(envs.call("action_masks")) == batched.unwrapped.action_masks()).all()
     finally:
         envs.close()
+
+
+def test_rows_of_different_lengths_are_an_invalid_action():
+    envs = SC2VectorEnv("MoveToBeacon", 2, screen_size=16)
+    envs.reset(seed=0)
+    with pytest.raises(InvalidActionError, match="inhomogeneous"):
+        envs.step([[0, 0, 0, 0], [0, 0, 0]])
+
+
+def test_seeds_may_be_any_sequence():
+    envs = SC2VectorEnv("MoveToBeacon", 2, screen_size=16)
+    envs.reset(seed=range(5, 7))
+    assert envs.np_random_seed == (5, 6)
