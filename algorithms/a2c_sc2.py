@@ -451,10 +451,6 @@ def train(args, device, stop):
         checkpoint = runs.load_checkpoint(
             checkpoint_path, envs.single_observation_space, envs.single_action_space, True
         )
-        if len(checkpoint["ranks"]) != 1:
-            raise SystemExit(
-                f"{checkpoint_path} is of {len(checkpoint['ranks'])} ranks: a2c_sc2_multigpu.py continues it"
-            )
         agent.load_state_dict(checkpoint["agent"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         update, env_step = checkpoint["update"], checkpoint["env_step"]

@@ -528,7 +528,7 @@ def main(args: Args) -> int:
     groups = group_runs(runs)
     engines = sorted({str(run.versions.get("engine")) for run in runs})
     report = Benchmark(
-        "training", {"window": args.window, "thresholds": thresholds}, " / ".join(engines), measured_here=False
+        args.name, {"window": args.window, "thresholds": thresholds}, " / ".join(engines), measured_here=False
     )
     report.tables = [score_table(groups), time_table(groups, thresholds, args.window), origin_table(groups)]
     report.tables.append(command_table(groups))
