@@ -671,7 +671,7 @@ def test_the_config_of_a_resumed_run_keeps_both(tmp_path):
 
 
 def test_a_failed_video_does_not_lose_the_evaluation(tmp_path, monkeypatch, capsys):
-    def full(*_):
+    def full(*_, **_keywords):
         raise OSError("the disk is full")
 
     monkeypatch.setattr(runs, "write_video", full)
