@@ -101,6 +101,9 @@ def _control_groups(worlds, mask, player, out):
             observation.control_groups(worlds[i], player, out[i])
 
 
+WORTH_A_THREAD = 4096  # game loops of all games in a call: fewer take less time than waking a thread
+
+
 @dataclass(frozen=True)
 class Interface:
     """How a player looks at the game: sizes in pixels, (width, height)."""
@@ -151,7 +154,7 @@ class Games:
         self._scratch = [rendering.make_scratch(self._sizes) for _ in range(num_threads)]
         bounds = [num_games * i // num_threads for i in range(num_threads + 1)]
         self._slices = [slice(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
-        self._pool = ThreadPoolExecutor(num_threads, "sc2_envs") if num_threads > 1 else None
+        self._pool = ThreadPoolExecutor(num_threads - 1, "sc2_envs") if num_threads > 1 else None
 
     def seed(self, index: int, seed: int) -> None:
         """Give one game the random stream of a seed (a non-negative int), from its beginning."""
@@ -179,7 +182,8 @@ class Games:
         """
         constants = (self.player, self._sizes, game_loops, self.map.time_limit)
         results = (self.reward, self.terminated, self.truncated, self.invalid)
-        self._run(_play_steps, mask, constants, functions, arguments, *results)
+        threads = self.num_games * game_loops >= WORTH_A_THREAD
+        self._run(_play_steps, mask, constants, functions, arguments, *results, threads=threads)
 
     def observe_screen(
         self, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None = None
@@ -260,7 +264,7 @@ class Games:
         self, function: Any, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None
     ) -> None:
         tables = rendering.TABLES_UINT8 if out.dtype == np.uint8 else rendering.TABLES_INT32
-        self._run(function, mask, (self.player, self._sizes, layers, tables), out, scratch=True)
+        self._run(function, mask, (self.player, self._sizes, layers, tables), out, scratch=True, threads=True)
 
     def _run(
         self,
@@ -269,18 +273,21 @@ class Games:
         constants: tuple[Any, ...],
         *arrays: NDArray[Any],
         scratch: bool = False,
+        threads: bool = False,
     ) -> None:
         """Call a compiled function on the batch; with threads, on a slice of the batch and of the arrays in each."""
         if mask is None:
             mask = self._all
-        if self._pool is None:
+        if self._pool is None or not threads:
             own = tuple(self._scratch[:1]) if scratch else ()
             function(self.worlds, mask, *constants, *own, *arrays)
             return
-        calls = []
-        for part, spare in zip(self._slices, self._scratch, strict=True):
+
+        def on_slice(part: slice, spare: rendering.Scratch) -> None:
             own = (spare,) if scratch else ()
-            sliced = (array[part] for array in arrays)
-            calls.append(self._pool.submit(function, self.worlds[part], mask[part], *constants, *own, *sliced))
+            function(self.worlds[part], mask[part], *constants, *own, *(array[part] for array in arrays))
+
+        calls = [self._pool.submit(on_slice, *job) for job in zip(self._slices[1:], self._scratch[1:], strict=True)]
+        on_slice(self._slices[0], self._scratch[0])  # this thread works too
         for call in calls:
             call.result()
