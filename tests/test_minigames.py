@@ -196,8 +196,9 @@ def test_a_step_over_the_end_stops_at_the_end(name):
 
 
 @pytest.mark.parametrize("name", list(MAPS))
-def test_a_game_does_not_know_how_many_others_run(name):
+def test_a_game_does_not_know_how_many_others_run(name, monkeypatch):
     """Same seed and actions, same bytes: alone, in a batch, and over threads."""
+    monkeypatch.setattr("sc2_envs.engine.games.WORTH_A_THREAD", 1)
     rng = np.random.default_rng(0)
     functions = rng.choice([0, 1, 2, 3, 4, 7, 12, 274, 331, 333, 453], (50, 7)).astype(np.int32)
     arguments = rng.integers(0, 2, (50, 7, 13)).astype(np.int32)
