@@ -309,7 +309,7 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
     def _spread_seed(self, seed: Any) -> list[Any]:
         if seed is None:
             return [None] * self.num_envs
-        if isinstance(seed, Sequence) or (isinstance(seed, np.ndarray) and seed.ndim):
+        if isinstance(seed, list | tuple | range) or (isinstance(seed, np.ndarray) and seed.ndim):
             if len(seed) != self.num_envs:
                 raise ValueError(
                     f"there are {len(seed)} seeds for {self.num_envs} environments: give one each, or an int"
