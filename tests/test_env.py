@@ -176,7 +176,7 @@ def test_masks():
     env = gym.make("SC2CollectMineralShards-v0", screen_size=16, action_set="all", features=["multi_select"])
     assert not hasattr(env, "action_masks")
     masks = env.get_wrapper_attr("action_masks")
-    env.unwrapped.action_space.seed(1)
+    env.unwrapped.action_space.seed(2)
     observation, info = env.reset(seed=0)
     seen = set()
     for _ in range(300):
