@@ -4,7 +4,7 @@ A click means the unit whose drawn disc covers the pixel, so what is seen is wha
 the one whose centre is nearest. A click or rectangle that hits nothing leaves the selection as it was.
 """
 
-from sc2_envs.engine.camera import disc_radius, screen_pixel, screen_point
+from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, screen_pixel, screen_point
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.units import ARMY, NOTHING, RADIUS, SELECTABLE, STRUCTURE, WORKER
 from sc2_envs.engine.vision import sees_unit
@@ -79,7 +79,7 @@ def selected_slot(world, player, index):
 @jit
 def on_screen(world, player, width, height, slot):
     """Whether a unit's centre is on the screen."""
-    scale = width / 24.0
+    scale = width / CAMERA_WIDTH
     column = width / 2 + (world.x[slot] - world.camera_x[player - 1]) * scale
     row = height / 2 - (world.y[slot] - world.camera_y[player - 1]) * scale
     return 0.0 <= column < width and 0.0 <= row < height
