@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from sc2_envs.actions import FUNCTIONS, FUNCTIONS_BY_NAME
 from sc2_envs.engine.abilities import ATTACK, HOLD_POSITION, MOVE, PATROL, STOP
+from sc2_envs.engine.behaviour import act_units
 from sc2_envs.engine.camera import minimap_point, screen_pixel, screen_point
 from sc2_envs.engine.interface import command, is_available
 from sc2_envs.engine.maps import MAPS, clamp_camera
-from sc2_envs.engine.movement import move_units
+from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.random import random_bits, stream_key, uniform
 from sc2_envs.engine.selection import (
@@ -58,7 +59,8 @@ def order(world, slot, ability, x, y, target=0, queued=False):
 
 def play(world, game_loops):
     for _ in range(game_loops):
-        move_units(world)
+        act_units(world)
+        settle_units(world)
 
 
 # --- walking ---
@@ -502,7 +504,8 @@ def test_sight_is_a_circle_of_cells_and_what_it_leaves_was_seen(world):
             assert grid[y, x] == (2 if math.dist((x + 0.5, y + 0.5), (20.5, 28.5)) <= 9 else 0)
     order(world, marine, MOVE, 40.5, 28.5)
     for _ in range(200):
-        move_units(world)
+        act_units(world)
+        settle_units(world)
         update_vision(world)
     assert grid[28, 20] == 1 and grid[28, 40] == 2 and grid[28, 55] == 0
     assert (world["visibility"][ENEMY - 1] == 0).all()

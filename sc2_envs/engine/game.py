@@ -1,12 +1,16 @@
 """One game: a new episode, and one game loop after another.
 
-The order of a game loop: units walk and collide, the players' vision follows, the map's own rules judge.
+The order of a game loop: units act one after another, those that overlap are pushed apart, missiles fly, production and
+regeneration go on, the players' vision follows, the map's own rules judge.
 """
 
+from sc2_envs.engine.behaviour import act_units
+from sc2_envs.engine.combat import fly_missiles, regenerate
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.interface import FINE, FUNCTION_NOT_AVAILABLE, NO_OP, carry_out, is_available
 from sc2_envs.engine.maps import after_loop, start
-from sc2_envs.engine.movement import move_units
+from sc2_envs.engine.movement import settle_units
+from sc2_envs.engine.production import produce
 from sc2_envs.engine.units import NOTHING
 from sc2_envs.engine.vision import update_vision
 from sc2_envs.engine.world import MAX_PLAYERS, PLAYER, SCORE_DETAILS
@@ -33,7 +37,14 @@ def new_episode(world, playable, revealed, camera):
         world.last_function[player] = NO_FUNCTION
         for detail in range(SCORE_DETAILS):
             world.score[player, detail] = 0
+        world.score_by_category[player][:] = 0.0
+        world.score_by_vital[player][:] = 0.0
+        world.alerts[player] = 0
+        world.lost[player] = 0
+        world.snapshots[player] = 0
         world.visibility[player][:] = 0
+    world.obstacles[:] = 0
+    world.missiles = 0
     for slot in range(world.slots):
         world.type[slot] = NOTHING
         world.owner[slot] = 0
@@ -53,6 +64,7 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
     """
     world.reward = 0.0
     world.last_function[player - 1] = NO_FUNCTION
+    world.alerts[player - 1] = 0
     result = FUNCTION_NOT_AVAILABLE
     if is_available(world, player, function):
         result = carry_out(world, player, sizes, function, arguments)
@@ -69,7 +81,13 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
 def play_loop(world, time_limit):
     """One game loop, 1/22.4 s."""
     world.game_loop += 1
-    move_units(world)
+    for player in range(MAX_PLAYERS):
+        world.lost[player] = 0
+    act_units(world)
+    settle_units(world)
+    fly_missiles(world)
+    produce(world)
+    regenerate(world)
     update_vision(world)
     points = after_loop(world)
     world.reward += points

@@ -163,7 +163,8 @@ class Games:
 
     def reset(self, mask: NDArray[np.bool_] | None = None) -> None:
         """Start new episodes; each game's random stream goes on."""
-        self._run(_new_episodes, mask, (tuple(self.map.playable), tuple(self.map.playable), self.map.camera))
+        revealed = (0.0, 0.0, 0.0, 0.0) if self.map.fog else tuple(self.map.playable)
+        self._run(_new_episodes, mask, (tuple(self.map.playable), revealed, self.map.camera))
 
     def step(
         self,

@@ -1,15 +1,29 @@
 """The maps: one file a mini-game, and which of them a world plays.
 
-Each mini-game's module has PLAYABLE, CAMERA, TIME_LIMIT, FUNCTIONS and two rules: `start(world)` puts the units down,
-`after_loop(world)` returns the reward of the game loop just played.
+Each mini-game's module has NAME, PLAYABLE, CAMERA, TIME_LIMIT, FUNCTIONS, and where they are not the usual ones FOG
+(True: only what units see is visible) and COMMANDS (unit names and the abilities that the map leaves them). Its rules
+are two: `start(world)` puts the units down, `after_loop(world)` returns the reward of the game loop just played.
 """
 
 from dataclasses import dataclass
+from types import ModuleType
 
-from sc2_envs.engine import collect_mineral_shards, move_to_beacon
+import numpy as np
+
+from sc2_envs.engine import (
+    build_marines,
+    collect_mineral_shards,
+    collect_minerals_and_gas,
+    defeat_roaches,
+    defeat_zerglings_and_banelings,
+    find_and_defeat_zerglings,
+    move_to_beacon,
+)
+from sc2_envs.engine.abilities import UNIT_ABILITIES, ability_mask
 from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.units import TABLE
 
 # the camera's centre keeps this far from the sides of the playable area, as FindAndDefeatZerglings shows
 CAMERA_MARGIN_X = CAMERA_WIDTH / 2
@@ -31,16 +45,51 @@ class MapInfo:
     """where the camera stands first"""
     default_functions: tuple[str, ...]
     """pysc2's names of the functions that are useful on this map"""
+    fog: bool
+    """only what units see is visible; else the whole playable area always is"""
 
 
-_MODULES = (move_to_beacon, collect_mineral_shards)
-MOVE_TO_BEACON, COLLECT_MINERAL_SHARDS = range(len(_MODULES))
+_MODULES: tuple[ModuleType, ...] = (
+    move_to_beacon,
+    collect_mineral_shards,
+    find_and_defeat_zerglings,
+    defeat_roaches,
+    defeat_zerglings_and_banelings,
+    collect_minerals_and_gas,
+    build_marines,
+)
+(
+    MOVE_TO_BEACON,
+    COLLECT_MINERAL_SHARDS,
+    FIND_AND_DEFEAT_ZERGLINGS,
+    DEFEAT_ROACHES,
+    DEFEAT_ZERGLINGS_AND_BANELINGS,
+    COLLECT_MINERALS_AND_GAS,
+    BUILD_MARINES,
+) = range(len(_MODULES))
 
 MAPS = {
-    module.NAME: MapInfo(module.NAME, index, module.TIME_LIMIT, module.PLAYABLE, module.CAMERA, module.FUNCTIONS)
+    module.NAME: MapInfo(
+        name=module.NAME,
+        index=index,
+        time_limit=module.TIME_LIMIT,
+        playable=module.PLAYABLE,
+        camera=module.CAMERA,
+        default_functions=module.FUNCTIONS,
+        fog=getattr(module, "FOG", False),
+    )
     for index, module in enumerate(_MODULES)
 }
 """The maps by name."""
+
+MAP_ABILITIES = np.array(
+    [
+        [ability_mask(getattr(module, "COMMANDS", UNIT_ABILITIES).get(unit.name, ())) for unit in TABLE]
+        for module in _MODULES
+    ],
+    np.int64,
+)
+"""Mask of the abilities that a map leaves to each unit type, (maps, unit types)."""
 
 
 @jit
@@ -50,6 +99,16 @@ def start(world):
         move_to_beacon.start(world)
     elif world.map == COLLECT_MINERAL_SHARDS:
         collect_mineral_shards.start(world)
+    elif world.map == FIND_AND_DEFEAT_ZERGLINGS:
+        find_and_defeat_zerglings.start(world)
+    elif world.map == DEFEAT_ROACHES:
+        defeat_roaches.start(world)
+    elif world.map == DEFEAT_ZERGLINGS_AND_BANELINGS:
+        defeat_zerglings_and_banelings.start(world)
+    elif world.map == COLLECT_MINERALS_AND_GAS:
+        collect_minerals_and_gas.start(world)
+    elif world.map == BUILD_MARINES:
+        build_marines.start(world)
 
 
 @jit
@@ -57,7 +116,17 @@ def after_loop(world):
     """The map's own rules at the end of a game loop; returns the reward earned in it."""
     if world.map == MOVE_TO_BEACON:
         return move_to_beacon.after_loop(world)
-    return collect_mineral_shards.after_loop(world)
+    if world.map == COLLECT_MINERAL_SHARDS:
+        return collect_mineral_shards.after_loop(world)
+    if world.map == FIND_AND_DEFEAT_ZERGLINGS:
+        return find_and_defeat_zerglings.after_loop(world)
+    if world.map == DEFEAT_ROACHES:
+        return defeat_roaches.after_loop(world)
+    if world.map == DEFEAT_ZERGLINGS_AND_BANELINGS:
+        return defeat_zerglings_and_banelings.after_loop(world)
+    if world.map == COLLECT_MINERALS_AND_GAS:
+        return collect_minerals_and_gas.after_loop(world)
+    return build_marines.after_loop(world)
 
 
 @jit

@@ -7,10 +7,9 @@ not pushed. Nobody leaves the playable area.
 
 import numpy as np
 
-from sc2_envs.engine.abilities import HOLD_POSITION, PATROL
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.orders import finish_order, holds_position, turn_patrol_back
-from sc2_envs.engine.units import INNER_RADIUS, NOTHING, SPEED, on_grid, slot_of
+from sc2_envs.engine.orders import arrive, holds_position
+from sc2_envs.engine.units import INNER_RADIUS, NOTHING, SPEED, on_grid
 from sc2_envs.engine.world import PUSHED, SETTLED, UNSETTLED, WALKED
 
 TURN = np.deg2rad(999.84) / 16  # radians a game loop
@@ -18,58 +17,38 @@ TOUCHING = 2.0 / 4096  # overlap that is left alone: what rounding to the grid o
 
 
 @jit
-def move_units(world):
-    """Every unit that has somewhere to go takes the step of one game loop."""
-    anybody = False
-    for slot in range(world.slots):
-        if world.order_count[slot] > 0 and SPEED[world.type[slot]] > 0.0:
-            walk(world, slot)
-        anybody = anybody or world.moved[slot] != SETTLED
-    if anybody:
-        separate_units(world)
-
-
-@jit
-def walk(world, slot):
-    """Take one step along the first order, and finish the order where it ends."""
-    ability = world.order_ability[slot, 0]
-    if ability == HOLD_POSITION:
-        return
-    keep_away = 0.0
-    if world.order_target[slot, 0] != 0:
-        target = slot_of(world, world.order_target[slot, 0])
-        if target < 0:
-            finish_order(world, slot)
-            return
-        # following: up to the other's edge, for as long as the order stands
-        world.order_x[slot, 0] = world.x[target]
-        world.order_y[slot, 0] = world.y[target]
-        keep_away = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[target]]
-    dx = world.order_x[slot, 0] - world.x[slot]
-    dy = world.order_y[slot, 0] - world.y[slot]
+def approach(world, slot, x, y, stop):
+    """Walk for one game loop towards a point; True when the unit's centre is within `stop` of it, before or after."""
+    dx = x - world.x[slot]
+    dy = y - world.y[slot]
     distance = np.sqrt(dx * dx + dy * dy)
     if distance > 0.0:
         turn_towards(world, slot, dx, dy)
-    step = min(SPEED[world.type[slot]], distance - keep_away)
+    step = min(SPEED[world.type[slot]], distance - stop)
     if step > 0.0:
         if step == distance:
-            world.x[slot] = world.order_x[slot, 0]
-            world.y[slot] = world.order_y[slot, 0]
+            world.x[slot] = x
+            world.y[slot] = y
         else:
             world.x[slot] = on_grid(world.x[slot] + dx / distance * step)
             world.y[slot] = on_grid(world.y[slot] + dy / distance * step)
         world.moved[slot] = WALKED
-    if world.order_target[slot, 0] == 0 and step == distance:
-        arrive(world, slot)
+    return step == distance - stop
 
 
 @jit
-def arrive(world, slot):
-    """The first order's point is reached."""
-    if world.order_ability[slot, 0] == PATROL and world.order_count[slot] == 1:
-        turn_patrol_back(world, slot)
-    else:
-        finish_order(world, slot)
+def stand(world, slot):
+    """Stop where the unit is."""
+    world.speed[slot] = 0.0
+
+
+@jit
+def settle_units(world):
+    """After all have taken their step: push apart those that overlap."""
+    for slot in range(world.slots):
+        if world.moved[slot] != SETTLED:
+            separate_units(world)
+            return
 
 
 @jit

@@ -33,6 +33,10 @@ def give_order(world, slot, ability, x, y, target, queued):
 @jit
 def begin_order(world, slot):
     """What happens at once when an order becomes the first of the queue."""
+    world.phase[slot] = 0
+    world.timer[slot] = 0.0
+    world.target[slot] = 0
+    world.acquired[slot] = 0
     ability = world.order_ability[slot, 0]
     if ability == STOP:
         world.order_count[slot] = 0
@@ -55,6 +59,15 @@ def finish_order(world, slot):
     world.order_count[slot] = count
     if count > 0:
         begin_order(world, slot)
+
+
+@jit
+def arrive(world, slot):
+    """The first order's point is reached."""
+    if world.order_ability[slot, 0] == PATROL and world.order_count[slot] == 1:
+        turn_patrol_back(world, slot)
+    else:
+        finish_order(world, slot)
 
 
 @jit

@@ -11,10 +11,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.world import MAX_UNITS, NEUTRAL, UNSETTLED
+from sc2_envs.engine.world import EMPTY_HANDED, MAP_SIZE, MAX_UNITS, NEUTRAL, SETTLED, UNSETTLED
 
 LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
+
+# attributes, as bits
+LIGHT, ARMORED, BIOLOGICAL, MECHANICAL, STRUCTURAL = 1, 2, 4, 8, 16
+
+
+@dataclass(frozen=True)
+class Weapon:
+    """A weapon as the game's data has it; times are "normal" seconds, lengths are between the edges of two units."""
+
+    damage: float
+    period: float  # from one blow's beginning to the next's
+    range: float
+    damage_point: float  # from a blow's beginning until it lands or its missile leaves
+    backswing: float  # after that, until the unit walks again
+    missile_speed: float = 0.0  # world units a second; 0 = hits at once
+    bonus: float = 0.0
+    bonus_against: int = 0  # attribute
+    damage_to_structures: float = 0.0  # in place of the above; 0 = the same
+    splash: float = 0.0  # radius round the attacker in which the blow hits every enemy; such an attacker dies of it
 
 
 @dataclass(frozen=True)
@@ -24,39 +43,71 @@ class Unit:
     name: str
     id: int  # unit type id of the protocol
     health: float
-    radius: float  # as the protocol reports it and the feature layers draw it
+    radius: float  # as the protocol reports it and the feature layers draw it; ranges count from it
     inner_radius: float  # two units' discs of this radius do not overlap at rest; 0 = nothing collides with it
     minimap_radius: float  # 0 = not drawn there
     sight: float
     speed: float = 0.0  # world units per normal second
+    acceleration: float = 1000.0  # world units per normal second squared; 1000 = at once
     shields: float = 0.0
     energy: float = 0.0  # maximum
+    armor: float = 0.0
+    attributes: int = 0
+    weapon: Weapon | None = None
+    regeneration: float = 0.0  # health per normal second
     food: float = 0.0  # supply that it takes
+    food_provided: int = 0
     minerals: int = 0
     vespene: int = 0
+    build_loops: float = 0.0  # game loops of training or construction
+    footprint: tuple[int, int] = (0, 0)  # cells that it stands on, width and height; nobody walks there
+    contents: int = 0  # of a resource
     army: bool = False
     worker: bool = False
     structure: bool = False
+    resource: bool = False
     selectable: bool = True  # can be clicked on: for a selection or as the target of an order
 
 
+_MARINE = Weapon(damage=6, period=0.8608, range=5, damage_point=0.05, backswing=0.75)
+_ZERGLING = Weapon(damage=5, period=0.696, range=0.1, damage_point=0.167, backswing=0.5)
+_BANELING = Weapon(
+    damage=20, period=0.833, range=0.25, damage_point=0, backswing=0.5, bonus=15, bonus_against=LIGHT,
+    damage_to_structures=80, splash=2.2,
+)  # fmt: skip
+_ROACH = Weapon(damage=16, period=2.0, range=4, damage_point=0.167, backswing=0.5, missile_speed=18.75)
+_SCV = Weapon(damage=5, period=1.5, range=0.1, damage_point=0.167, backswing=0.5)
+_ZERG = 0.2734  # health per second that all zerg regain
+_BUILDING = ARMORED | MECHANICAL | STRUCTURAL
+
 TABLE = (
     Unit("Nothing", 0, 0, 0, 0, 0, 0, selectable=False),
-    Unit("Marine", 48, 45, 0.375, 0.375, 0.375, 9, speed=2.25, food=1, minerals=50, army=True),
+    Unit("Marine", 48, 45, 0.375, 0.375, 0.375, 9, speed=2.25, attributes=LIGHT | BIOLOGICAL, weapon=_MARINE, food=1,
+         minerals=50, build_loops=400, army=True),
     # the map's beacon is a mark on the ground: no footprint, and an order onto it is an order to the ground
     Unit("Beacon_Terran", 317, 10000, 1.875, 0, 1.875, 0, selectable=False),
     Unit("NaturalMinerals", 1680, 10, 0.5, 0, 0.375, 2.5, selectable=False),
-    Unit("Zergling", 105, 35, 0.375, 0.375, 0.375, 8, speed=2.9531, food=0.5, minerals=25, army=True),
-    Unit("Baneling", 9, 30, 0.375, 0.375, 0.375, 8, speed=2.5, food=0.5, minerals=25, vespene=25, army=True),
-    Unit("Roach", 110, 145, 0.5, 0.625, 0.5, 9, speed=2.25, food=2, minerals=75, vespene=25, army=True),
-    Unit("SCV", 45, 45, 0.375, 0.375, 0.375, 8, speed=2.8125, food=1, minerals=50, worker=True),
-    Unit("CommandCenter", 18, 1500, 2.75, 2.5, 2.5, 11, minerals=400, structure=True),
-    Unit("SupplyDepot", 19, 400, 1.25, 1.0, 1.25, 9, minerals=100, structure=True),
-    Unit("Refinery", 20, 500, 1.6875, 1.5, 1.5, 9, minerals=75, structure=True),
-    Unit("Barracks", 21, 1000, 1.8125, 1.5, 1.75, 9, minerals=150, structure=True),
-    Unit("MineralField", 341, 500, 1.125, 0.75, 0.75, 0, structure=True),
-    Unit("VespeneGeyser", 342, 10000, 1.6875, 1.5, 1.5, 0, structure=True),
-)
+    Unit("Zergling", 105, 35, 0.375, 0.375, 0.375, 8, speed=2.9531, attributes=LIGHT | BIOLOGICAL, weapon=_ZERGLING,
+         regeneration=_ZERG, food=0.5, minerals=25, army=True),
+    Unit("Baneling", 9, 30, 0.375, 0.375, 0.375, 8, speed=2.5, attributes=BIOLOGICAL, weapon=_BANELING,
+         regeneration=_ZERG, food=0.5, minerals=25, vespene=25, army=True),
+    Unit("Roach", 110, 145, 0.5, 0.625, 0.5, 9, speed=2.25, armor=1, attributes=ARMORED | BIOLOGICAL, weapon=_ROACH,
+         regeneration=_ZERG, food=2, minerals=75, vespene=25, army=True),
+    Unit("SCV", 45, 45, 0.375, 0.375, 0.375, 8, speed=2.8125, acceleration=2.5,
+         attributes=LIGHT | BIOLOGICAL | MECHANICAL, weapon=_SCV, food=1, minerals=50, build_loops=272, worker=True),
+    Unit("CommandCenter", 18, 1500, 2.75, 2.5, 2.5, 11, armor=1, attributes=_BUILDING, food_provided=15, minerals=400,
+         build_loops=1600, footprint=(5, 5), structure=True),
+    Unit("SupplyDepot", 19, 400, 1.25, 1.0, 1.25, 9, armor=1, attributes=_BUILDING, food_provided=8, minerals=100,
+         build_loops=480, footprint=(2, 2), structure=True),
+    Unit("Refinery", 20, 500, 1.6875, 1.5, 1.5, 9, armor=1, attributes=_BUILDING, minerals=75, build_loops=480,
+         footprint=(3, 3), structure=True),
+    Unit("Barracks", 21, 1000, 1.8125, 1.5, 1.75, 9, armor=1, attributes=_BUILDING, minerals=150, build_loops=1040,
+         footprint=(3, 3), structure=True),
+    Unit("MineralField", 341, 500, 1.125, 0.75, 0.75, 0, attributes=STRUCTURAL, footprint=(2, 1), contents=1800,
+         structure=True, resource=True),
+    Unit("VespeneGeyser", 342, 10000, 1.6875, 1.5, 1.5, 0, attributes=STRUCTURAL, footprint=(3, 3), contents=2250,
+         structure=True, resource=True),
+)  # fmt: skip
 
 UNIT_IDS = tuple(unit.id for unit in TABLE[1:])
 """Unit type ids of the protocol; position + 1 is the `type` of a world record."""
@@ -75,17 +126,59 @@ INNER_RADIUS = _column("inner_radius", np.float64)
 MINIMAP_RADIUS = _column("minimap_radius", np.float64)
 SIGHT = _column("sight", np.float64)
 SPEED = _column("speed", np.float64) / LOOPS_PER_SECOND  # world units per game loop
+ACCELERATION = _column("acceleration", np.float64) / LOOPS_PER_SECOND**2  # world units per game loop squared
+ARMOR = _column("armor", np.float64)
+ATTRIBUTES = _column("attributes", np.int32)
+REGENERATION = _column("regeneration", np.float64) / LOOPS_PER_SECOND  # health a game loop
 HALF_FOOD = (_column("food", np.float64) * 2).astype(np.int32)  # zerglings take half a supply
+FOOD_PROVIDED = _column("food_provided", np.int32)
+MINERAL_COST = _column("minerals", np.int32)
+VESPENE_COST = _column("vespene", np.int32)
+BUILD_LOOPS = _column("build_loops", np.float64)
+FOOTPRINT_WIDTH = np.array([unit.footprint[0] for unit in TABLE], np.int32)
+FOOTPRINT_HEIGHT = np.array([unit.footprint[1] for unit in TABLE], np.int32)
+CONTENTS = _column("contents", np.int32)
+RESOURCE = _column("resource", np.bool_)
 ARMY = _column("army", np.bool_)
 WORKER = _column("worker", np.bool_)
 STRUCTURE = _column("structure", np.bool_)
 SELECTABLE = _column("selectable", np.bool_)
+
+
+def _weapon_column(name: str, scale: float = 1.0) -> np.ndarray:
+    return np.array([getattr(unit.weapon, name) * scale if unit.weapon else 0.0 for unit in TABLE], np.float64)
+
+
+ARMED = np.array([unit.weapon is not None for unit in TABLE], np.bool_)
+DAMAGE = _weapon_column("damage")
+BONUS = _weapon_column("bonus")
+BONUS_AGAINST = _weapon_column("bonus_against").astype(np.int32)
+DAMAGE_TO_STRUCTURES = _weapon_column("damage_to_structures")
+PERIOD = _weapon_column("period", LOOPS_PER_SECOND)  # game loops
+RANGE = _weapon_column("range")
+DAMAGE_POINT = _weapon_column("damage_point", LOOPS_PER_SECOND)
+BACKSWING = _weapon_column("backswing", LOOPS_PER_SECOND)
+MISSILE_SPEED = _weapon_column("missile_speed", 1 / LOOPS_PER_SECOND)  # world units a game loop
+SPLASH = _weapon_column("splash")
+# Idle and attack-moving units look this far from their edge for enemies: 5 with a short weapon, else half more than
+# the weapon reaches.
+SCAN_RANGE = np.where(ARMED, np.maximum(5.0, RANGE + 0.5), 0.0)
 
 _ROWS = {unit.name: row for row, unit in enumerate(TABLE)}
 NOTHING = 0
 MARINE = _ROWS["Marine"]
 BEACON = _ROWS["Beacon_Terran"]
 SHARD = _ROWS["NaturalMinerals"]
+ZERGLING = _ROWS["Zergling"]
+BANELING = _ROWS["Baneling"]
+ROACH = _ROWS["Roach"]
+SCV = _ROWS["SCV"]
+COMMAND_CENTER = _ROWS["CommandCenter"]
+SUPPLY_DEPOT = _ROWS["SupplyDepot"]
+REFINERY = _ROWS["Refinery"]
+BARRACKS = _ROWS["Barracks"]
+MINERAL_FIELD = _ROWS["MineralField"]
+VESPENE_GEYSER = _ROWS["VespeneGeyser"]
 
 FACING_SOUTH = 1.5 * np.pi  # units are created facing 270 degrees
 
@@ -98,7 +191,7 @@ def on_grid(value):
 
 @jit
 def create_unit(world, unit_type, owner, x, y):
-    """Put a new unit into the first free slot and return the slot."""
+    """Put a new finished unit into the first free slot and return the slot."""
     slot = 0
     while slot < world.slots and world.type[slot] != NOTHING:
         slot += 1
@@ -123,6 +216,33 @@ def create_unit(world, unit_type, owner, x, y):
     world.goal_y[slot] = -1.0
     world.seen_from[slot] = -1
     world.moved[slot] = UNSETTLED
+    world.speed[slot] = 0.0
+    world.planted[slot] = 0
+    world.passes[slot] = 0
+    world.way[slot] = 0
+    world.target[slot] = 0
+    world.acquired[slot] = 0
+    world.cooldown[slot] = 0.0
+    world.windup[slot] = 0.0
+    world.attacking[slot] = 0
+    world.backswing[slot] = 0.0
+    world.attacker[slot] = 0
+    world.help_loop[slot] = -1000
+    world.phase[slot] = 0
+    world.timer[slot] = 0.0
+    world.contents[slot] = CONTENTS[unit_type]
+    world.occupant[slot] = 0
+    world.carries[slot] = EMPTY_HANDED
+    world.carried[slot] = 0
+    world.harvest_tag[slot] = 0
+    world.progress[slot] = 1.0
+    world.builder[slot] = 0
+    world.queue_count[slot] = 0
+    world.queue_loops[slot] = 0.0
+    world.rally[slot] = 0
+    world.rally_target[slot] = 0
+    if FOOTPRINT_WIDTH[unit_type] > 0:
+        mark_footprint(world, slot, 1)
     if owner != NEUTRAL:
         world.vision_changed = 1
     return slot
@@ -131,14 +251,36 @@ def create_unit(world, unit_type, owner, x, y):
 @jit
 def remove_unit(world, slot):
     """Take a unit out of the world; its tag is never given again."""
+    if FOOTPRINT_WIDTH[world.type[slot]] > 0:
+        mark_footprint(world, slot, 0)
     if world.owner[slot] != NEUTRAL:
         world.vision_changed = 1
     world.type[slot] = NOTHING
+    world.owner[slot] = NEUTRAL
     world.selected[slot] = 0
     world.control_groups[slot] = 0
     world.order_count[slot] = 0
+    world.moved[slot] = SETTLED
     while world.slots > 0 and world.type[world.slots - 1] == NOTHING:
         world.slots -= 1
+
+
+@jit
+def footprint_cells(unit_type, x, y):
+    """Left and bottom cell, and one past the right and top cell, of a footprint whose centre is (x, y)."""
+    left = int(np.floor(x - FOOTPRINT_WIDTH[unit_type] / 2 + 0.5))
+    bottom = int(np.floor(y - FOOTPRINT_HEIGHT[unit_type] / 2 + 0.5))
+    return left, bottom, left + FOOTPRINT_WIDTH[unit_type], bottom + FOOTPRINT_HEIGHT[unit_type]
+
+
+@jit
+def mark_footprint(world, slot, value):
+    """Block (1) or free (0) the cells that a structure or resource stands on."""
+    left, bottom, right, top = footprint_cells(world.type[slot], world.x[slot], world.y[slot])
+    for row in range(max(bottom, 0), min(top, MAP_SIZE)):
+        for column in range(max(left, 0), min(right, MAP_SIZE)):
+            world.obstacles[row, column] = value
+    world.obstacles_changed += 1
 
 
 @jit

@@ -15,6 +15,11 @@ MAX_UNITS = 256
 MAX_ORDERS = 16  # in the queue of one unit
 MAX_PLAYERS = 2
 SCORE_DETAILS = 13  # pysc2's score_cumulative
+SCORE_CATEGORIES = (11, 5)  # pysc2's score_by_category
+SCORE_VITALS = (3, 3)  # pysc2's score_by_vital
+MAX_QUEUE = 5  # units that a structure can have in production
+MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its missile has landed
+MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
 
 CONTROL_GROUPS = 10
 
@@ -22,6 +27,9 @@ CONTROL_GROUPS = 10
 NEUTRAL = 0  # the protocol says 16
 PLAYER = 1
 ENEMY = 2
+
+# values of a worker's `carries`
+EMPTY_HANDED, MINERALS, VESPENE = range(3)
 
 # values of a unit's `moved`: what has happened to it since its overlaps with others were looked at
 SETTLED, WALKED, PUSHED, UNSETTLED = range(4)
@@ -45,9 +53,32 @@ WORLD = np.dtype(
         ("camera_x", np.float64, (MAX_PLAYERS,)),
         ("camera_y", np.float64, (MAX_PLAYERS,)),
         ("score", np.int64, (MAX_PLAYERS, SCORE_DETAILS)),
+        ("score_by_category", np.float64, (MAX_PLAYERS, *SCORE_CATEGORIES)),
+        ("score_by_vital", np.float64, (MAX_PLAYERS, *SCORE_VITALS)),
+        ("alerts", np.uint32, (MAX_PLAYERS,)),  # bit a: alert number a of the protocol was given in this step
+        ("lost", np.int32, (MAX_PLAYERS,)),  # units of this player that died in this game loop
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
         ("vision_changed", np.int64),  # a unit came or went since visibility was drawn
+        # what each player remembers of structures and resources in the fog
+        ("snapshots", np.int32, (MAX_PLAYERS,)),  # how many
+        ("snapshot_type", np.int16, (MAX_PLAYERS, MAX_SNAPSHOTS)),
+        ("snapshot_owner", np.uint8, (MAX_PLAYERS, MAX_SNAPSHOTS)),
+        ("snapshot_tag", np.int32, (MAX_PLAYERS, MAX_SNAPSHOTS)),
+        ("snapshot_x", np.float64, (MAX_PLAYERS, MAX_SNAPSHOTS)),
+        ("snapshot_y", np.float64, (MAX_PLAYERS, MAX_SNAPSHOTS)),
+        ("snapshot_progress", np.float64, (MAX_PLAYERS, MAX_SNAPSHOTS)),
+        # --- the ground ---
+        ("obstacles", np.uint8, (MAP_SIZE, MAP_SIZE)),  # cell [y, x]: 1 where a footprint stands
+        ("obstacles_changed", np.int64),  # counts the changes of it, so that paths know that they are old
+        # --- missiles in flight, in the order of firing ---
+        ("missiles", np.int64),  # how many
+        ("missile_type", np.int16, (MAX_MISSILES,)),  # unit type whose weapon fired it
+        ("missile_owner", np.uint8, (MAX_MISSILES,)),
+        ("missile_source", np.int32, (MAX_MISSILES,)),  # tag of who fired it
+        ("missile_target", np.int32, (MAX_MISSILES,)),  # tag of whom it flies to
+        ("missile_x", np.float64, (MAX_MISSILES,)),
+        ("missile_y", np.float64, (MAX_MISSILES,)),
         # --- units, by slot ---
         ("slots", np.int64),  # slots in use are all below this number
         ("next_tag", np.int64),
@@ -75,6 +106,45 @@ WORLD = np.dtype(
         ("goal_y", np.float64, (MAX_UNITS,)),
         ("moved", np.uint8, (MAX_UNITS,)),  # SETTLED, WALKED, PUSHED or UNSETTLED (new, or pushed a loop ago)
         ("seen_from", np.int32, (MAX_UNITS,)),  # cell y * MAP_SIZE + x that the unit's sight was last drawn from
+        # walking
+        ("speed", np.float64, (MAX_UNITS,)),  # world units a game loop, now
+        ("planted", np.uint8, (MAX_UNITS,)),  # stands its ground in this game loop: nobody pushes it
+        ("passes", np.uint8, (MAX_UNITS,)),  # walks through other units in this game loop, and they through it
+        ("way", np.uint8, (MAX_UNITS,)),  # has a corner to go round before its goal ...
+        ("way_x", np.float64, (MAX_UNITS,)),  # ... this one
+        ("way_y", np.float64, (MAX_UNITS,)),
+        ("way_goal_x", np.float64, (MAX_UNITS,)),  # for this goal
+        ("way_goal_y", np.float64, (MAX_UNITS,)),
+        ("way_age", np.int64, (MAX_UNITS,)),  # and these obstacles (obstacles_changed)
+        # fighting; times are game loops
+        ("target", np.int32, (MAX_UNITS,)),  # tag of the unit that it fights, 0 = nobody
+        ("acquired", np.uint8, (MAX_UNITS,)),  # it chose the target by itself
+        ("home_x", np.float64, (MAX_UNITS,)),  # where it stood when it did
+        ("home_y", np.float64, (MAX_UNITS,)),
+        ("cooldown", np.float64, (MAX_UNITS,)),  # until the weapon can fire again
+        ("windup", np.float64, (MAX_UNITS,)),  # until the blow that it has begun lands
+        ("attacking", np.uint8, (MAX_UNITS,)),  # a blow has begun and not landed
+        ("backswing", np.float64, (MAX_UNITS,)),  # until it can walk again after a blow
+        ("attacker", np.int32, (MAX_UNITS,)),  # tag of who hurt it last, 0 = nobody or answered
+        ("help_loop", np.int32, (MAX_UNITS,)),  # game loop of its last call for help
+        # harvesting and building; `phase` and `timer` belong to the first order
+        ("phase", np.uint8, (MAX_UNITS,)),
+        ("timer", np.float64, (MAX_UNITS,)),  # game loops left in this phase
+        ("contents", np.int32, (MAX_UNITS,)),  # of a resource, or of the geyser under a refinery
+        ("occupant", np.int32, (MAX_UNITS,)),  # of a resource: tag of the worker at work on it, 0 = free
+        ("carries", np.uint8, (MAX_UNITS,)),  # EMPTY_HANDED, MINERALS or VESPENE
+        ("carried", np.int32, (MAX_UNITS,)),  # how much of it
+        ("harvest_tag", np.int32, (MAX_UNITS,)),  # of a worker: tag of the resource that it works on, 0 = none
+        ("progress", np.float64, (MAX_UNITS,)),  # of a structure's construction, 0 to 1; 1 for all others
+        ("builder", np.int32, (MAX_UNITS,)),  # of a structure under construction: tag of its worker, 0 = halted
+        # production; entry 0 of the queue is in the making
+        ("queue_count", np.uint8, (MAX_UNITS,)),
+        ("queue_type", np.int16, (MAX_UNITS, MAX_QUEUE)),  # unit types
+        ("queue_loops", np.float64, (MAX_UNITS,)),  # game loops of work that entry 0 has had
+        ("rally", np.uint8, (MAX_UNITS,)),  # whether new units get an order
+        ("rally_x", np.float64, (MAX_UNITS,)),
+        ("rally_y", np.float64, (MAX_UNITS,)),
+        ("rally_target", np.int32, (MAX_UNITS,)),  # tag, 0 = the point
     ],
     align=True,
 )
