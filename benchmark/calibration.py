@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import sc2_envs
 from sc2_envs.engine import ENGINE_VERSION
-from sc2_envs.scripted import SCRIPTS
+from sc2_envs.scripted import SCRIPTS, Script
 
 SCREEN_SIZE, MINIMAP_SIZE, STEP_MUL = 84, 64, 8
 
@@ -69,10 +69,11 @@ def play(env_id: str, policy: str, episodes: int, seed: int, num_threads: int = 
         minimap_size=MINIMAP_SIZE,
         step_mul=STEP_MUL,
         action_set=list(script.FUNCTIONS) if script else "all",
-        features={"feature_units": 32} if script else (),
-        # neither policy looks at pictures: one layer, the least that there is
+        encoding="raw",
+        features=script.FEATURES if script else (),
+        # the policies hardly look at pictures: one layer is the least that there is
         screen_layers=["player_relative"],
-        minimap_layers=["player_relative"],
+        minimap_layers=script.MINIMAP_LAYERS if script else ["player_relative"],
         copy=False,
         num_threads=num_threads,
     )
@@ -101,12 +102,11 @@ def play(env_id: str, policy: str, episodes: int, seed: int, num_threads: int = 
 
 
 def act_scripted(
-    players: list[Any], observation: dict[str, NDArray[Any]], running: NDArray[np.bool_], shape: tuple[int, ...]
+    players: list[Script], observation: dict[str, NDArray[Any]], running: NDArray[np.bool_], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     actions = np.zeros(shape, np.int64)
-    units, mask = observation["feature_units"], observation["feature_units_mask"]
     for i in np.flatnonzero(running):
-        actions[i] = players[i].act({"feature_units": units[i], "feature_units_mask": mask[i]})
+        actions[i] = players[i].act({name: part[i] for name, part in observation.items()})
     return actions
 
 

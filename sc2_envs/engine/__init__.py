@@ -1,8 +1,8 @@
 """The embedded engine: StarCraft II's mini-games, in compiled code and without the game."""
 
 from sc2_envs.engine.compile import compile_engine
+from sc2_envs.engine.errors import REASONS
 from sc2_envs.engine.games import Games, Interface
-from sc2_envs.engine.interface import REASONS
 from sc2_envs.engine.maps import MAPS, MapInfo
 
 ENGINE_VERSION = "1"

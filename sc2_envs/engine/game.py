@@ -7,7 +7,8 @@ regeneration go on, the players' vision follows, the map's own rules judge.
 from sc2_envs.engine.behaviour import act_units
 from sc2_envs.engine.combat import fly_missiles, regenerate
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.interface import FINE, FUNCTION_NOT_AVAILABLE, NO_OP, carry_out, is_available
+from sc2_envs.engine.errors import FINE, FUNCTION_NOT_AVAILABLE
+from sc2_envs.engine.interface import NO_OP, carry_out, is_available
 from sc2_envs.engine.maps import after_loop, start
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.production import produce
@@ -40,6 +41,7 @@ def new_episode(world, playable, revealed, camera):
         world.score_by_category[player][:] = 0.0
         world.score_by_vital[player][:] = 0.0
         world.alerts[player] = 0
+        world.last_error[player] = FINE
         world.lost[player] = 0
         world.snapshots[player] = 0
         world.visibility[player][:] = 0
@@ -65,6 +67,7 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
     world.reward = 0.0
     world.last_function[player - 1] = NO_FUNCTION
     world.alerts[player - 1] = 0
+    world.last_error[player - 1] = FINE
     result = FUNCTION_NOT_AVAILABLE
     if is_available(world, player, function):
         result = carry_out(world, player, sizes, function, arguments)

@@ -17,6 +17,7 @@ from sc2_envs.engine.abilities import (
 )
 from sc2_envs.engine.camera import minimap_point, screen_point
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.errors import FINE, NO_SUCH_UNIT_IN_SELECTION, ORDER_QUEUE_IS_FULL
 from sc2_envs.engine.maps import clamp_camera
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.selection import (
@@ -34,20 +35,6 @@ from sc2_envs.engine.selection import (
 )
 from sc2_envs.engine.units import ARMY
 from sc2_envs.engine.world import NEUTRAL
-
-# Why a choice was refused. Positive codes are the game's own ActionResult values.
-FINE = 0
-ORDER_QUEUE_IS_FULL = 203
-FUNCTION_NOT_AVAILABLE = -1
-NO_SUCH_UNIT_IN_SELECTION = -2
-
-REASONS = {
-    FINE: "",
-    ORDER_QUEUE_IS_FULL: "OrderQueueIsFull",
-    FUNCTION_NOT_AVAILABLE: "FunctionNotAvailable",
-    NO_SUCH_UNIT_IN_SELECTION: "NoSuchUnitInSelection",
-}
-"""Name of each reason for refusing an action: the game's ActionResult where positive, the environment's own else."""
 
 (
     SCREEN,

@@ -56,6 +56,11 @@ WORLD = np.dtype(
         ("score_by_category", np.float64, (MAX_PLAYERS, *SCORE_CATEGORIES)),
         ("score_by_vital", np.float64, (MAX_PLAYERS, *SCORE_VITALS)),
         ("alerts", np.uint32, (MAX_PLAYERS,)),  # bit a: alert number a of the protocol was given in this step
+        (
+            "last_error",
+            np.int32,
+            (MAX_PLAYERS,),
+        ),  # errors.py: of an order that failed in this step
         ("lost", np.int32, (MAX_PLAYERS,)),  # units of this player that died in this game loop
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]

@@ -1,0 +1,29 @@
+"""Scripted policies: players whose scores in the real game are published, for calibration and as a first opponent.
+
+One file a map; each class is written from the description of a script whose scores in the real game are known
+(docs/benchmarks.md), looks at what that one looked at, and gives one action a step. One object plays one game:
+
+    script = SCRIPTS["SC2MoveToBeacon-v0"]
+    env = gym.make("SC2MoveToBeacon-v0", screen_size=84, features=script.FEATURES, encoding="raw",
+                   minimap_layers=script.MINIMAP_LAYERS)
+    policy = script(env.unwrapped.action_set)
+    observation, info = env.reset(seed=1)
+    policy.reset()
+    action = policy.act(observation)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sc2_envs.scripted.base import Script
+from sc2_envs.scripted.collect_mineral_shards import CollectMineralShardsScript
+from sc2_envs.scripted.move_to_beacon import MoveToBeaconScript
+
+__all__ = ["SCRIPTS", "CollectMineralShardsScript", "MoveToBeaconScript", "Script"]
+
+SCRIPTS: Mapping[str, type[Script]] = {
+    "SC2MoveToBeacon-v0": MoveToBeaconScript,
+    "SC2CollectMineralShards-v0": CollectMineralShardsScript,
+}
+"""The script of each environment that has one."""
