@@ -73,7 +73,7 @@ $(STAMPS)/train: $(NEEDED) | $(STAMPS)/venv
 
 $(STAMPS)/dev: $(NEEDED) | $(STAMPS)/venv
 	@echo "installing into $(VENV) what the tests need (minutes, the first time)"
-	@$(INSTALL) ".[train,sb3,pysc2,benchmark,dev]"
+	@$(INSTALL) ".[train,sb3,pysc2,play,benchmark,dev]"
 	@touch $@
 
 $(STAMPS)/docs: $(NEEDED) | $(STAMPS)/venv
