@@ -4,6 +4,7 @@ The order of a game loop: units act one after another, those that overlap are pu
 regeneration go on, the players' vision follows, the map's own rules judge.
 """
 
+from sc2_envs.engine.alerts import forget_alerts
 from sc2_envs.engine.behaviour import act_units
 from sc2_envs.engine.combat import fly_missiles, regenerate
 from sc2_envs.engine.compile import jit
@@ -40,11 +41,11 @@ def new_episode(world, playable, revealed, camera):
             world.score[player, detail] = 0
         world.score_by_category[player][:] = 0.0
         world.score_by_vital[player][:] = 0.0
-        world.alerts[player] = 0
         world.last_error[player] = FINE
         world.lost[player] = 0
         world.snapshots[player] = 0
         world.visibility[player][:] = 0
+    forget_alerts(world)
     world.obstacles[:] = 0
     world.missiles = 0
     for slot in range(world.slots):

@@ -63,6 +63,7 @@ WORLD = np.dtype(
         ),  # errors.py: of an order that failed in this step
         ("lost", np.int32, (MAX_PLAYERS,)),  # units of this player that died in this game loop
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
+        ("alert_loop", np.int32, (MAX_PLAYERS, 32)),  # game loop in which an alert was given last, by its number
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
         ("vision_changed", np.int64),  # a unit came or went since visibility was drawn
         # what each player remembers of structures and resources in the fog
