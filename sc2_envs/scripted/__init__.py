@@ -18,9 +18,10 @@ from collections.abc import Mapping
 
 from sc2_envs.scripted.base import Script
 from sc2_envs.scripted.collect_mineral_shards import CollectMineralShardsScript
+from sc2_envs.scripted.mining import MiningScript
 from sc2_envs.scripted.move_to_beacon import MoveToBeaconScript
 
-__all__ = ["SCRIPTS", "CollectMineralShardsScript", "MoveToBeaconScript", "Script"]
+__all__ = ["SCRIPTS", "CollectMineralShardsScript", "MiningScript", "MoveToBeaconScript", "Script"]
 
 SCRIPTS: Mapping[str, type[Script]] = {
     "SC2MoveToBeacon-v0": MoveToBeaconScript,
