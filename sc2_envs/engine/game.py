@@ -45,6 +45,7 @@ def new_episode(world, playable, revealed, camera):
         world.lost[player] = 0
         world.snapshots[player] = 0
         world.visibility[player][:] = 0
+        world.viewers[player][:] = 0
     forget_alerts(world)
     world.obstacles[:] = 0
     world.missiles = 0
@@ -53,7 +54,10 @@ def new_episode(world, playable, revealed, camera):
         world.owner[slot] = 0
     world.slots = 0
     world.next_tag = 0
+    world.revealed_drawn = 0
     world.vision_changed = 1
+    world.seen_slots = 0
+    world.seen_sight[:] = 0
     start(world)
     update_vision(world)
 

@@ -214,7 +214,7 @@ def create_unit(world, unit_type, owner, x, y):
     world.order_count[slot] = 0
     world.goal_x[slot] = -1.0
     world.goal_y[slot] = -1.0
-    world.seen_from[slot] = -1
+    world.in_sight[slot] = 0
     world.moved[slot] = UNSETTLED
     world.speed[slot] = 0.0
     world.planted[slot] = 0
@@ -243,8 +243,7 @@ def create_unit(world, unit_type, owner, x, y):
     world.rally_target[slot] = 0
     if FOOTPRINT_WIDTH[unit_type] > 0:
         mark_footprint(world, slot, 1)
-    if owner != NEUTRAL:
-        world.vision_changed = 1
+    world.vision_changed = 1
     return slot
 
 
@@ -253,8 +252,7 @@ def remove_unit(world, slot):
     """Take a unit out of the world; its tag is never given again."""
     if FOOTPRINT_WIDTH[world.type[slot]] > 0:
         mark_footprint(world, slot, 0)
-    if world.owner[slot] != NEUTRAL:
-        world.vision_changed = 1
+    world.vision_changed = 1
     world.type[slot] = NOTHING
     world.owner[slot] = NEUTRAL
     world.selected[slot] = 0

@@ -65,7 +65,11 @@ WORLD = np.dtype(
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("alert_loop", np.int32, (MAX_PLAYERS, 32)),  # game loop in which an alert was given last, by its number
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
+        ("viewers", np.uint16, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # how many see the cell: units, and the map itself
+        ("revealed_drawn", np.int64),  # the map counts as a viewer of what it reveals
+        ("seen_slots", np.int64),  # `slots` when visibility was drawn
         ("vision_changed", np.int64),  # a unit came or went since visibility was drawn
+        ("fog_changed", np.int64),  # visibility changed, or a unit came or went, since snapshots were looked at
         # what each player remembers of structures and resources in the fog
         ("snapshots", np.int32, (MAX_PLAYERS,)),  # how many
         ("snapshot_type", np.int16, (MAX_PLAYERS, MAX_SNAPSHOTS)),
@@ -111,7 +115,12 @@ WORLD = np.dtype(
         ("goal_x", np.float64, (MAX_UNITS,)),  # where the last finished move was to end
         ("goal_y", np.float64, (MAX_UNITS,)),
         ("moved", np.uint8, (MAX_UNITS,)),  # SETTLED, WALKED, PUSHED or UNSETTLED (new, or pushed a loop ago)
-        ("seen_from", np.int32, (MAX_UNITS,)),  # cell y * MAP_SIZE + x that the unit's sight was last drawn from
+        # what visibility was last drawn from; it outlasts the unit, until the next update
+        ("seen_from", np.int32, (MAX_UNITS,)),  # cell y * MAP_SIZE + x
+        ("seen_sight", np.int16, (MAX_UNITS,)),  # twice its sight, 0 = none
+        ("seen_owner", np.uint8, (MAX_UNITS,)),
+        ("seen_unfinished", np.uint8, (MAX_UNITS,)),  # it was under construction
+        ("in_sight", np.uint8, (MAX_UNITS,)),  # bit p-1: player p saw it when snapshots were last looked at
         # walking
         ("speed", np.float64, (MAX_UNITS,)),  # world units a game loop, now
         ("planted", np.uint8, (MAX_UNITS,)),  # stands its ground in this game loop: nobody pushes it
