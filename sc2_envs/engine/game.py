@@ -13,6 +13,7 @@ from sc2_envs.engine.interface import NO_OP, carry_out, is_available
 from sc2_envs.engine.maps import after_loop, start
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.production import produce
+from sc2_envs.engine.snapshots import update_snapshots
 from sc2_envs.engine.units import NOTHING
 from sc2_envs.engine.vision import update_vision
 from sc2_envs.engine.world import MAX_PLAYERS, PLAYER, SCORE_DETAILS
@@ -60,6 +61,7 @@ def new_episode(world, playable, revealed, camera):
     world.seen_sight[:] = 0
     start(world)
     update_vision(world)
+    update_snapshots(world)
 
 
 @jit
@@ -97,6 +99,7 @@ def play_loop(world, time_limit):
     produce(world)
     regenerate(world)
     update_vision(world)
+    update_snapshots(world)
     points = after_loop(world)
     world.reward += points
     world.score[PLAYER - 1, 0] += points

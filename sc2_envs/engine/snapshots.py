@@ -1,0 +1,64 @@
+"""What a player remembers of structures and resources over which the fog has closed.
+
+Somebody else's structure or resource that goes out of sight leaves a snapshot of its type, owner, place and progress.
+It stands until its place is visible again: then the living one is seen there, or that it is gone. What a player
+remembers is `world.snapshot_*[player - 1, i]` for i below `world.snapshots[player - 1]`, in the order in which they
+went out of sight; `snapshot_tag` is the tag of the unit that was there.
+"""
+
+from sc2_envs.engine.compile import jit
+from sc2_envs.engine.units import STRUCTURE
+from sc2_envs.engine.vision import VISIBLE, sees_unit
+from sc2_envs.engine.world import MAX_PLAYERS, MAX_SNAPSHOTS
+
+
+@jit
+def update_snapshots(world):
+    """After the vision of a game loop: drop snapshots whose place is visible, make those of what went out of sight."""
+    if world.fog_changed == 0:
+        return
+    world.fog_changed = 0
+    for player in range(1, MAX_PLAYERS + 1):
+        forget_visible(world, player)
+        bit = 1 << (player - 1)
+        for slot in range(world.slots):
+            if not STRUCTURE[world.type[slot]] or world.owner[slot] == player:
+                continue
+            if sees_unit(world, player, slot):
+                world.in_sight[slot] |= bit
+            elif world.in_sight[slot] & bit:
+                world.in_sight[slot] ^= bit
+                remember(world, player, slot)
+
+
+@jit
+def remember(world, player, slot):
+    """Make a snapshot of a structure or resource."""
+    index = world.snapshots[player - 1]
+    if index == MAX_SNAPSHOTS:
+        raise RuntimeError("a player remembers more structures and resources than MAX_SNAPSHOTS of engine/world.py")
+    world.snapshots[player - 1] += 1
+    world.snapshot_type[player - 1, index] = world.type[slot]
+    world.snapshot_owner[player - 1, index] = world.owner[slot]
+    world.snapshot_tag[player - 1, index] = world.tag[slot]
+    world.snapshot_x[player - 1, index] = world.x[slot]
+    world.snapshot_y[player - 1, index] = world.y[slot]
+    world.snapshot_progress[player - 1, index] = world.progress[slot]
+
+
+@jit
+def forget_visible(world, player):
+    """Drop the snapshots whose place is visible; the others keep their order."""
+    kept = 0
+    for index in range(world.snapshots[player - 1]):
+        x, y = world.snapshot_x[player - 1, index], world.snapshot_y[player - 1, index]
+        if world.visibility[player - 1, int(y), int(x)] == VISIBLE:
+            continue
+        world.snapshot_type[player - 1, kept] = world.snapshot_type[player - 1, index]
+        world.snapshot_owner[player - 1, kept] = world.snapshot_owner[player - 1, index]
+        world.snapshot_tag[player - 1, kept] = world.snapshot_tag[player - 1, index]
+        world.snapshot_x[player - 1, kept] = x
+        world.snapshot_y[player - 1, kept] = y
+        world.snapshot_progress[player - 1, kept] = world.snapshot_progress[player - 1, index]
+        kept += 1
+    world.snapshots[player - 1] = kept
