@@ -1,11 +1,11 @@
 """One game: a new episode, and one game loop after another.
 
-The order of a game loop: units act one after another, those that overlap are pushed apart, missiles fly, production and
-regeneration go on, the players' vision follows, the map's own rules judge.
+The order of a game loop: units act one after another, those that overlap are pushed apart, missiles fly, those that were hurt
+are answered for, production and regeneration go on, the players' vision follows, the map's own rules judge.
 """
 
 from sc2_envs.engine.alerts import forget_alerts
-from sc2_envs.engine.behaviour import act_units
+from sc2_envs.engine.behaviour import act_units, answer_attacks
 from sc2_envs.engine.combat import fly_missiles, regenerate
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.errors import FINE, FUNCTION_NOT_AVAILABLE
@@ -44,12 +44,15 @@ def new_episode(world, playable, revealed, camera):
         world.score_by_vital[player][:] = 0.0
         world.last_error[player] = FINE
         world.lost[player] = 0
+        world.population[player] = 0
         world.snapshots[player] = 0
         world.visibility[player][:] = 0
         world.viewers[player][:] = 0
     forget_alerts(world)
     world.obstacles[:] = 0
     world.missiles = 0
+    world.hurt = 0
+    world.dying = 0
     for slot in range(world.slots):
         world.type[slot] = NOTHING
         world.owner[slot] = 0
@@ -96,6 +99,7 @@ def play_loop(world, time_limit):
     act_units(world)
     settle_units(world)
     fly_missiles(world)
+    answer_attacks(world)
     produce(world)
     regenerate(world)
     update_vision(world)

@@ -43,6 +43,18 @@ def stand(world, slot):
 
 
 @jit
+def turn_to(world, slot, x, y):
+    """Turn towards a point by what one game loop allows; returns the angle that is left, in radians."""
+    dx = x - world.x[slot]
+    dy = y - world.y[slot]
+    if dx == 0.0 and dy == 0.0:
+        return 0.0
+    turn_towards(world, slot, dx, dy)
+    left = (np.arctan2(dy, dx) - world.facing[slot] + np.pi) % (2 * np.pi) - np.pi
+    return abs(left)
+
+
+@jit
 def settle_units(world):
     """After all have taken their step: push apart those that overlap."""
     for slot in range(world.slots):

@@ -3,10 +3,10 @@
 Entry 0 of the queue is being carried out. A unit without an order is idle.
 """
 
-from sc2_envs.engine.abilities import HOLD_POSITION, PATROL, STOP
+from sc2_envs.engine.abilities import ATTACK, HOLD_POSITION, PATROL, STOP
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.units import on_grid
-from sc2_envs.engine.world import MAX_ORDERS
+from sc2_envs.engine.world import BY_ORDER, MAX_ORDERS
 
 
 @jit
@@ -17,6 +17,7 @@ def give_order(world, slot, ability, x, y, target, queued):
     """
     if not queued:
         world.order_count[slot] = 0
+        world.backswing[slot] = 0.0
     count = world.order_count[slot]
     if count == MAX_ORDERS:
         return False
@@ -35,9 +36,14 @@ def begin_order(world, slot):
     """What happens at once when an order becomes the first of the queue."""
     world.phase[slot] = 0
     world.timer[slot] = 0.0
-    world.target[slot] = 0
-    world.acquired[slot] = 0
+    world.acquired[slot] = BY_ORDER
     ability = world.order_ability[slot, 0]
+    if ability != ATTACK or world.order_target[slot, 0] != world.target[slot]:
+        # a new intention ends a blow that has begun; the same one again does not
+        world.target[slot] = 0
+        if world.attacking[slot]:
+            world.attacking[slot] = 0
+            world.cooldown[slot] = 0.0
     if ability == STOP:
         world.order_count[slot] = 0
     elif ability == PATROL:

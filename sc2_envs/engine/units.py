@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.world import EMPTY_HANDED, MAP_SIZE, MAX_UNITS, NEUTRAL, SETTLED, UNSETTLED
+from sc2_envs.engine.world import BY_ORDER, EMPTY_HANDED, MAP_SIZE, MAX_UNITS, NEUTRAL, SETTLED, UNSETTLED
 
 LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
@@ -91,7 +91,7 @@ TABLE = (
          regeneration=_ZERG, food=0.5, minerals=25, army=True),
     Unit("Baneling", 9, 30, 0.375, 0.375, 0.375, 8, speed=2.5, attributes=BIOLOGICAL, weapon=_BANELING,
          regeneration=_ZERG, food=0.5, minerals=25, vespene=25, army=True),
-    Unit("Roach", 110, 145, 0.5, 0.625, 0.5, 9, speed=2.25, armor=1, attributes=ARMORED | BIOLOGICAL, weapon=_ROACH,
+    Unit("Roach", 110, 145, 0.5, 0.5, 0.5, 9, speed=2.25, armor=1, attributes=ARMORED | BIOLOGICAL, weapon=_ROACH,
          regeneration=_ZERG, food=2, minerals=75, vespene=25, army=True),
     Unit("SCV", 45, 45, 0.375, 0.375, 0.375, 8, speed=2.8125, acceleration=2.5,
          attributes=LIGHT | BIOLOGICAL | MECHANICAL, weapon=_SCV, food=1, minerals=50, build_loops=272, worker=True),
@@ -221,7 +221,8 @@ def create_unit(world, unit_type, owner, x, y):
     world.passes[slot] = 0
     world.way[slot] = 0
     world.target[slot] = 0
-    world.acquired[slot] = 0
+    world.target_slot[slot] = 0
+    world.acquired[slot] = BY_ORDER
     world.cooldown[slot] = 0.0
     world.windup[slot] = 0.0
     world.attacking[slot] = 0
@@ -241,6 +242,8 @@ def create_unit(world, unit_type, owner, x, y):
     world.queue_loops[slot] = 0.0
     world.rally[slot] = 0
     world.rally_target[slot] = 0
+    if owner != NEUTRAL:
+        world.population[owner - 1] += 1
     if FOOTPRINT_WIDTH[unit_type] > 0:
         mark_footprint(world, slot, 1)
     world.vision_changed = 1
@@ -253,6 +256,8 @@ def remove_unit(world, slot):
     if FOOTPRINT_WIDTH[world.type[slot]] > 0:
         mark_footprint(world, slot, 0)
     world.vision_changed = 1
+    if world.owner[slot] != NEUTRAL:
+        world.population[world.owner[slot] - 1] -= 1
     world.type[slot] = NOTHING
     world.owner[slot] = NEUTRAL
     world.selected[slot] = 0

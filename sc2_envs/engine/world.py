@@ -31,6 +31,10 @@ ENEMY = 2
 # values of a worker's `carries`
 EMPTY_HANDED, MINERALS, VESPENE = range(3)
 
+# values of a unit's `acquired`: whose order it carries out. Its own are to fight, to walk home after that, and to walk
+# home after too long a chase, without looking for enemies
+BY_ORDER, BY_ITSELF, RETURNING, LEASHED = range(4)
+
 # values of a unit's `moved`: what has happened to it since its overlaps with others were looked at
 SETTLED, WALKED, PUSHED, UNSETTLED = range(4)
 
@@ -133,15 +137,21 @@ WORLD = np.dtype(
         ("way_age", np.int64, (MAX_UNITS,)),  # and these obstacles (obstacles_changed)
         # fighting; times are game loops
         ("target", np.int32, (MAX_UNITS,)),  # tag of the unit that it fights, 0 = nobody
-        ("acquired", np.uint8, (MAX_UNITS,)),  # it chose the target by itself
-        ("home_x", np.float64, (MAX_UNITS,)),  # where it stood when it did
+        ("target_slot", np.int32, (MAX_UNITS,)),  # where that unit was found last
+        ("acquired", np.uint8, (MAX_UNITS,)),  # BY_ORDER, or what it does BY_ITSELF
+        ("home_x", np.float64, (MAX_UNITS,)),  # where it stood before it did
         ("home_y", np.float64, (MAX_UNITS,)),
         ("cooldown", np.float64, (MAX_UNITS,)),  # until the weapon can fire again
         ("windup", np.float64, (MAX_UNITS,)),  # until the blow that it has begun lands
         ("attacking", np.uint8, (MAX_UNITS,)),  # a blow has begun and not landed
         ("backswing", np.float64, (MAX_UNITS,)),  # until it can walk again after a blow
-        ("attacker", np.int32, (MAX_UNITS,)),  # tag of who hurt it last, 0 = nobody or answered
+        ("attacker", np.int32, (MAX_UNITS,)),  # tag of the enemy that hurt it in this game loop, 0 = nobody
         ("help_loop", np.int32, (MAX_UNITS,)),  # game loop of its last call for help
+        ("hurt", np.int64),  # units whose `attacker` is not 0
+        ("dying", np.int64),  # units without health that are not buried yet
+        ("population", np.int32, (MAX_PLAYERS,)),  # units of each player
+        ("fighters", np.int32, (MAX_PLAYERS,)),  # and their slots, listed anew in each game loop of a war: how many ...
+        ("fighter", np.int16, (MAX_PLAYERS, MAX_UNITS)),  # ... and which
         # harvesting and building; `phase` and `timer` belong to the first order
         ("phase", np.uint8, (MAX_UNITS,)),
         ("timer", np.float64, (MAX_UNITS,)),  # game loops left in this phase
