@@ -73,7 +73,9 @@ $(STAMPS)/train: $(NEEDED) | $(STAMPS)/venv
 
 $(STAMPS)/dev: $(NEEDED) | $(STAMPS)/venv
 	@echo "installing into $(VENV) what the tests need (minutes, the first time)"
-	@$(INSTALL) ".[train,sb3,pysc2,play,benchmark,dev]"
+	@$(INSTALL) ".[train,sb3,pysc2-light,play,benchmark,dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps \
+		"pysc2; python_version < '3.14'"
 	@touch $@
 
 $(STAMPS)/docs: $(NEEDED) | $(STAMPS)/venv

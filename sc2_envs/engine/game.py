@@ -96,6 +96,8 @@ def play_loop(world, time_limit):
     world.game_loop += 1
     for player in range(MAX_PLAYERS):
         world.lost[player] = 0
+        world.delivered[player] = 0
+        world.trained[player] = 0
     act_units(world)
     settle_units(world)
     fly_missiles(world)

@@ -15,6 +15,7 @@ from sc2_envs.engine.world import BY_ORDER, EMPTY_HANDED, MAP_SIZE, MAX_UNITS, N
 
 LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
+MAX_FOOD = 200  # supply that a player can have at most
 
 # attributes, as bits
 LIGHT, ARMORED, BIOLOGICAL, MECHANICAL, STRUCTURAL = 1, 2, 4, 8, 16
@@ -247,13 +248,16 @@ def create_unit(world, unit_type, owner, x, y):
     if FOOTPRINT_WIDTH[unit_type] > 0:
         mark_footprint(world, slot, 1)
     world.vision_changed = 1
+    if FOOD_PROVIDED[unit_type] > 0 and owner != NEUTRAL:
+        update_food_cap(world, owner)
     return slot
 
 
 @jit
 def remove_unit(world, slot):
-    """Take a unit out of the world; its tag is never given again."""
-    if FOOTPRINT_WIDTH[world.type[slot]] > 0:
+    """Take a unit out of the world; its tag is never given again. Under a refinery its geyser comes to light again."""
+    unit_type, owner = world.type[slot], world.owner[slot]
+    if FOOTPRINT_WIDTH[unit_type] > 0:
         mark_footprint(world, slot, 0)
     world.vision_changed = 1
     if world.owner[slot] != NEUTRAL:
@@ -263,9 +267,16 @@ def remove_unit(world, slot):
     world.selected[slot] = 0
     world.control_groups[slot] = 0
     world.order_count[slot] = 0
+    world.queue_count[slot] = 0
     world.moved[slot] = SETTLED
     while world.slots > 0 and world.type[world.slots - 1] == NOTHING:
         world.slots -= 1
+    if FOOD_PROVIDED[unit_type] > 0 and owner != NEUTRAL:
+        update_food_cap(world, owner)
+    if unit_type == REFINERY:
+        contents = world.contents[slot]
+        geyser = create_unit(world, VESPENE_GEYSER, NEUTRAL, world.x[slot], world.y[slot])
+        world.contents[geyser] = contents
 
 
 @jit
@@ -315,9 +326,21 @@ def player_relative(owner, player):
 
 @jit
 def half_food_used(world, player):
-    """Twice the supply that a player's units take."""
+    """Twice the supply that a player's units take, those in the making included; queued ones take none yet."""
     total = 0
     for slot in range(world.slots):
         if world.owner[slot] == player:
             total += HALF_FOOD[world.type[slot]]
+            if world.queue_count[slot] > 0 and world.queue_loops[slot] >= 0.0:
+                total += HALF_FOOD[world.queue_type[slot, 0]]
     return total
+
+
+@jit
+def update_food_cap(world, player):
+    """Count the supply that a player's finished structures make room for."""
+    total = 0
+    for slot in range(world.slots):
+        if world.owner[slot] == player and world.progress[slot] >= 1.0:
+            total += FOOD_PROVIDED[world.type[slot]]
+    world.food_cap[player - 1] = min(total, MAX_FOOD)

@@ -66,6 +66,8 @@ WORLD = np.dtype(
             (MAX_PLAYERS,),
         ),  # errors.py: of an order that failed in this step
         ("lost", np.int32, (MAX_PLAYERS,)),  # units of this player that died in this game loop
+        ("delivered", np.int32, (MAX_PLAYERS,)),  # minerals and vespene that came in during this game loop
+        ("trained", np.int32, (MAX_PLAYERS,)),  # fighting units that came out of production in this game loop
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("alert_loop", np.int32, (MAX_PLAYERS, 32)),  # game loop in which an alert was given last, by its number
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
@@ -165,7 +167,7 @@ WORLD = np.dtype(
         # production; entry 0 of the queue is in the making
         ("queue_count", np.uint8, (MAX_UNITS,)),
         ("queue_type", np.int16, (MAX_UNITS, MAX_QUEUE)),  # unit types
-        ("queue_loops", np.float64, (MAX_UNITS,)),  # game loops of work that entry 0 has had
+        ("queue_loops", np.float64, (MAX_UNITS,)),  # game loops of work that entry 0 has had; -1: it waits for supply
         ("rally", np.uint8, (MAX_UNITS,)),  # whether new units get an order
         ("rally_x", np.float64, (MAX_UNITS,)),
         ("rally_y", np.float64, (MAX_UNITS,)),

@@ -1,0 +1,158 @@
+"""The protocol's actions as the engine's functions: the two speak of the same things in other words.
+
+The feature interface's actions are translated one to one. Commands may name the general ability ("Move", 3794), as
+pysc2's agents do, or a special one (16): the engine picks the special one that the selected units have.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from s2clientprotocol import error_pb2
+
+from sc2_envs.actions import ARGUMENT_NAMES, ARGUMENT_SIZES, FUNCTIONS, FunctionKind
+
+NO_OP = int(FunctionKind.no_op)
+
+
+class Call(NamedTuple):
+    """A function of the engine and its arguments."""
+
+    function: int
+    arguments: NDArray[np.int32]
+    """(13,), points as row * width + column"""
+
+
+class ActionRefused(Exception):
+    """An action that is not carried out; `result` is the ActionResult that the client is told."""
+
+    def __init__(self, result: int) -> None:
+        super().__init__(error_pb2.ActionResult.Name(result))
+        self.result = result
+
+
+def _functions_of_abilities() -> dict[tuple[int, FunctionKind], int]:
+    """Function by ability and kind; a special ability leads to the function of the general one."""
+    general = {(f.ability_id, f.kind): f.id for f in FUNCTIONS if f.ability_id and not f.general_id}
+    special = {
+        (f.ability_id, f.kind): general[f.general_id, f.kind]
+        for f in FUNCTIONS
+        if f.general_id and (f.general_id, f.kind) in general
+    }
+    return special | general
+
+
+_FUNCTION_OF_ABILITY = _functions_of_abilities()
+_FUNCTION_OF_KIND = {function.kind: function.id for function in FUNCTIONS if not function.ability_id}
+
+
+class Translator:
+    """Translates actions for a screen and a minimap of certain sizes.
+
+    Args:
+        screen_size: (width, height) in pixels.
+        minimap_size: likewise.
+    """
+
+    def __init__(self, screen_size: tuple[int, int], minimap_size: tuple[int, int]) -> None:
+        self._sizes = {"screen": screen_size, "screen2": screen_size, "minimap": minimap_size}
+
+    def call(self, action: Any) -> Call:
+        """The call that does what an Action asks; `no_op` for an empty one.
+
+        Raises:
+            ActionRefused: for an action that the engine does not have, or an argument out of range.
+        """
+        if action.HasField("action_ui"):
+            return self._ui(action.action_ui)
+        if action.HasField("action_feature_layer"):
+            return self._spatial(action.action_feature_layer)
+        if action.HasField("action_raw") or action.HasField("action_render") or action.HasField("action_chat"):
+            raise ActionRefused(error_pb2.NotSupported)
+        return self._make(NO_OP)
+
+    def _spatial(self, action: Any) -> Call:
+        kind = action.WhichOneof("action")
+        if kind == "unit_command":
+            return self._command(action.unit_command)
+        if kind == "camera_move":
+            return self._make_kind(FunctionKind.move_camera, minimap=action.camera_move.center_minimap)
+        if kind == "unit_selection_point":
+            point = action.unit_selection_point
+            return self._make_kind(
+                FunctionKind.select_point, select_point_act=point.type - 1, screen=point.selection_screen_coord
+            )
+        if kind == "unit_selection_rect" and len(action.unit_selection_rect.selection_screen_coord) == 1:
+            (rectangle,) = action.unit_selection_rect.selection_screen_coord
+            add = action.unit_selection_rect.selection_add
+            return self._make_kind(FunctionKind.select_rect, select_add=add, screen=rectangle.p0, screen2=rectangle.p1)
+        raise ActionRefused(error_pb2.NotSupported)
+
+    def _command(self, command: Any) -> Call:
+        arguments: dict[str, Any] = {"queued": command.queue_command}
+        kind = FunctionKind.cmd_quick
+        if command.HasField("target_screen_coord"):
+            kind = FunctionKind.cmd_screen
+            arguments["screen"] = command.target_screen_coord
+        elif command.HasField("target_minimap_coord"):
+            kind = FunctionKind.cmd_minimap
+            arguments["minimap"] = command.target_minimap_coord
+        return self._make(_function_of_ability(command.ability_id, kind), **arguments)
+
+    def _ui(self, action: Any) -> Call:
+        kind = action.WhichOneof("action")
+        if kind == "control_group":
+            group = action.control_group
+            return self._make_kind(
+                FunctionKind.control_group,
+                control_group_act=group.action - 1,
+                control_group_id=group.control_group_index,
+            )
+        if kind == "select_army":
+            return self._make_kind(FunctionKind.select_army, select_add=action.select_army.selection_add)
+        if kind == "select_warp_gates":
+            return self._make_kind(FunctionKind.select_warp_gates, select_add=action.select_warp_gates.selection_add)
+        if kind == "select_larva":
+            return self._make_kind(FunctionKind.select_larva)
+        if kind == "select_idle_worker":
+            return self._make_kind(FunctionKind.select_idle_worker, select_worker=action.select_idle_worker.type - 1)
+        if kind == "multi_panel":
+            panel = action.multi_panel
+            return self._make_kind(
+                FunctionKind.select_unit, select_unit_act=panel.type - 1, select_unit_id=panel.unit_index
+            )
+        if kind == "cargo_panel":
+            return self._make_kind(FunctionKind.unload, unload_id=action.cargo_panel.unit_index)
+        if kind == "production_panel":
+            return self._make_kind(FunctionKind.build_queue, build_queue_id=action.production_panel.unit_index)
+        if kind == "toggle_autocast":
+            return self._make(_function_of_ability(action.toggle_autocast.ability_id, FunctionKind.autocast))
+        raise ActionRefused(error_pb2.NotSupported)
+
+    def _make_kind(self, kind: FunctionKind, **arguments: Any) -> Call:
+        return self._make(_FUNCTION_OF_KIND[kind], **arguments)
+
+    def _make(self, function: int, **arguments: Any) -> Call:
+        row = np.zeros(len(ARGUMENT_NAMES), np.int32)
+        for name, value in arguments.items():
+            row[ARGUMENT_NAMES.index(name)] = self._argument(name, value)
+        return Call(function, row)
+
+    def _argument(self, name: str, value: Any) -> int:
+        if name in self._sizes:
+            width, height = self._sizes[name]
+            if not (0 <= value.x < width and 0 <= value.y < height):
+                raise ActionRefused(error_pb2.Error)
+            return value.y * width + value.x
+        if not 0 <= value < ARGUMENT_SIZES[name]:
+            raise ActionRefused(error_pb2.Error)
+        return int(value)
+
+
+def _function_of_ability(ability: int, kind: FunctionKind) -> int:
+    function = _FUNCTION_OF_ABILITY.get((ability, kind))
+    if function is None:
+        raise ActionRefused(error_pb2.NotSupported)
+    return function

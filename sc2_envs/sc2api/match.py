@@ -1,0 +1,119 @@
+"""A game that is being played: actions in, game loops, observations out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from s2clientprotocol import error_pb2
+from s2clientprotocol import sc2api_pb2 as sc_pb
+
+from sc2_envs.actions import FUNCTIONS
+from sc2_envs.engine import Games, Interface
+from sc2_envs.engine.interface import FINE
+from sc2_envs.sc2api.actions import NO_OP, ActionRefused, Call, Translator
+from sc2_envs.sc2api.observation import Observer
+
+PLAYER_ID = 1
+
+
+class Match:
+    """One player's game on a map, from its joining on.
+
+    Args:
+        map_name: a key of `engine.MAPS`.
+        seed: of the game's random stream, a non-negative int.
+        interface: sizes of screen and minimap.
+        options: the player's InterfaceOptions.
+    """
+
+    def __init__(self, map_name: str, seed: int, interface: Interface, options: Any) -> None:
+        self._games = Games(map_name, 1, interface, player=PLAYER_ID)
+        self._games.seed(0, seed)
+        self.observer = Observer(self._games, options)
+        self._translator = Translator(interface.screen_size, interface.minimap_size)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a new episode; the random stream goes on."""
+        self._games.reset()
+        self._pending: list[tuple[Call, Any]] = []
+        # what the next observation tells of the time since the last one
+        self._executed: list[Any] = []
+        self._errors: list[Any] = []
+
+    @property
+    def game_loop(self) -> int:
+        """Game loops since the episode began."""
+        return int(self._games.game_loop[0])
+
+    @property
+    def result(self) -> int | None:
+        """The player's Result once the episode has ended; the maps' timers end with a victory, as in the game."""
+        world = self._games.worlds[0]
+        if world["truncated"]:
+            return sc_pb.Victory
+        return sc_pb.Defeat if world["terminated"] else None
+
+    def act(self, actions: Iterable[Any]) -> list[int]:
+        """Keep actions for the next game loop; returns an ActionResult for each.
+
+        Success says that the action was understood. What its execution meets with is told by the next observation.
+        """
+        results = []
+        for action in actions:
+            try:
+                call = self._translator.call(action)
+            except ActionRefused as refusal:
+                results.append(refusal.result)
+                continue
+            results.append(error_pb2.Success)
+            if call.function != NO_OP:
+                self._pending.append((call, action))
+        return results
+
+    def step(self, game_loops: int) -> None:
+        """Carry out the kept actions, and play game loops, fewer where the episode ends."""
+        if game_loops < 1:
+            return
+        pending, self._pending = self._pending, []
+        for position, (call, action) in enumerate(pending, 1):
+            self._play(call, action, game_loops if position == len(pending) else 0)
+        if not pending:
+            self._games.step(np.array([NO_OP], np.int32), np.zeros((1, 13), np.int32), game_loops)
+
+    def _play(self, call: Call, action: Any, game_loops: int) -> None:
+        """Carry out one action and then play; note what became of the action."""
+        executed = sc_pb.Action()
+        executed.CopyFrom(action)
+        executed.game_loop = self.game_loop + 1
+        ability = FUNCTIONS[call.function].ability_id
+        if ability:
+            # the game names the special ability, also where the client spoke of the general one
+            ability = self.observer.special_abilities(ability)[0]
+            _command_of(executed).ability_id = ability
+        self._games.step(np.array([call.function], np.int32), call.arguments[None], game_loops)
+        reason = int(self._games.invalid[0])
+        if reason == FINE:
+            self._executed.append(executed)
+        else:
+            # the engine's negative reasons have no name in the protocol
+            result = reason if reason > 0 else error_pb2.Error
+            self._errors.append(sc_pb.ActionError(ability_id=ability, result=result))
+
+    def observe(self, answer: Any) -> None:
+        """Fill a ResponseObservation."""
+        answer.actions.extend(self._executed)
+        answer.action_errors.extend(self._errors)
+        self._executed, self._errors = [], []
+        self.observer.write(answer.observation)
+        if self.result is not None:
+            answer.player_result.add(player_id=PLAYER_ID, result=self.result)
+
+
+def _command_of(action: Any) -> Any:
+    """The part of an Action that names its ability."""
+    if action.HasField("action_ui"):
+        return action.action_ui.toggle_autocast
+    return action.action_feature_layer.unit_command

@@ -1,0 +1,219 @@
+"""What a player sees, as the protocol's messages.
+
+Pictures, unit lists, panels and counts come from the engine's own observations, which the environments return too; the
+messages add what those leave out, such as exact positions, from the world's record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from s2clientprotocol import score_pb2
+
+from sc2_envs.actions import FUNCTIONS, FunctionKind
+from sc2_envs.engine import Games, Interface
+from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL
+from sc2_envs.engine.units import ENERGY, HEALTH, NOTHING, RADIUS, SHIELDS
+from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS
+from sc2_envs.features import (
+    FEATURE_UNIT_FIELDS,
+    MINIMAP_LAYERS,
+    PLAYER_FIELDS,
+    SCORE_CUMULATIVE_FIELDS,
+    SCREEN_LAYERS,
+    UNIT_LAYER_FIELDS,
+)
+from sc2_envs.sc2api.images import bits_per_pixel, write_image
+
+GROUND_Z = 8.0  # height of the mini-games' flat ground in world units
+
+_COLUMN = {name: column for column, name in enumerate(FEATURE_UNIT_FIELDS)}
+_FUNCTION_IDS = np.array([function.id for function in FUNCTIONS], np.int32)
+
+
+class Observer:
+    """Writes observations of one game for one player.
+
+    Args:
+        games: the game, a batch of one.
+        options: the InterfaceOptions with which the player joined.
+    """
+
+    def __init__(self, games: Games, options: Any) -> None:
+        self._games = games
+        self._options = options
+        self._player = games.player
+        # the map's grids have a pixel for each cell, whatever minimap the player asked for
+        self._grids = Games(games.map.name, 1, Interface(minimap_size=(MAP_SIZE, MAP_SIZE)), player=games.player)
+        self._grids.worlds = games.worlds
+
+    # ---- the whole observation ----
+
+    def write(self, observation: Any) -> None:
+        """Fill an Observation, all but its alerts, which belong to the time since the last one."""
+        observation.game_loop = int(self._games.game_loop[0])
+        self._write_player(observation.player_common)
+        for ability, requires_point in self.abilities():
+            observation.abilities.add(ability_id=ability, requires_point=requires_point)
+        if self._options.score:
+            self._write_score(observation.score)
+        self._write_panels(observation.ui_data)
+        # pysc2 wants the camera even where it has not asked for raw data
+        self._write_camera(observation.raw_data.player.camera)
+        if self._options.raw:
+            self._write_raw(observation.raw_data)
+        if self._options.HasField("feature_layer"):
+            self._write_layers(observation.feature_layer_data)
+
+    # ---- counts and score ----
+
+    def _write_player(self, common: Any) -> None:
+        values = np.zeros((1, len(PLAYER_FIELDS)), np.int32)
+        self._games.observe_player(values)
+        for name, value in zip(PLAYER_FIELDS, values[0], strict=True):
+            setattr(common, name, int(value))
+
+    def _write_score(self, score: Any) -> None:
+        values = self._games.score_cumulative[0]
+        score.score_type = score_pb2.Score.Curriculum
+        score.score = int(values[0])
+        for name, value in zip(SCORE_CUMULATIVE_FIELDS[1:], values[1:], strict=True):
+            setattr(score.score_details, name, float(value))
+
+    # ---- abilities ----
+
+    def abilities(self) -> list[tuple[int, bool]]:
+        """Special abilities that the selected units can use now, and whether they want a point."""
+        entries = set()
+        for function_id in self._available_functions():
+            function = FUNCTIONS[function_id]
+            if function.kind >= FunctionKind.cmd_quick:
+                requires_point = function.kind in (FunctionKind.cmd_screen, FunctionKind.cmd_minimap)
+                entries |= {(ability, requires_point) for ability in self.special_abilities(function.ability_id)}
+        return sorted(entries)
+
+    def special_abilities(self, ability: int) -> list[int]:
+        """The special abilities of the selected units that a general one stands for; a special one as it is."""
+        specials = [special for special in self._abilities_of_selection() if GENERAL.get(special) == ability]
+        return specials or [ability]
+
+    def _available_functions(self) -> NDArray[np.int32]:
+        available = np.zeros((1, len(_FUNCTION_IDS)), np.int8)
+        self._games.available_functions(_FUNCTION_IDS, available)
+        return _FUNCTION_IDS[available[0] != 0]
+
+    def _abilities_of_selection(self) -> list[int]:
+        world = self._games.worlds[0]
+        selected = (world["selected"] >> (self._player - 1)) & 1 != 0
+        own = selected & (world["type"] != NOTHING) & (world["owner"] == self._player)
+        mask = int(np.bitwise_or.reduce(ABILITY_MASK[world["type"][own]], initial=0))
+        return [ability for bit, ability in enumerate(ABILITIES) if mask >> bit & 1]
+
+    # ---- panels ----
+
+    def _write_panels(self, ui_data: Any) -> None:
+        groups = np.zeros((1, 10, 2), np.int64)
+        self._games.control_groups(groups)
+        for index, (leader, count) in enumerate(groups[0].tolist()):
+            if count:
+                ui_data.groups.add(control_group_index=index, leader_unit_type=leader, count=count)
+        for row in self._rows(self._games.single_select, 1):
+            _write_unit_info(ui_data.single.unit, row)
+        for row in self._rows(self._games.multi_select, MAX_UNITS):
+            _write_unit_info(ui_data.multi.units.add(), row)
+
+    def _rows(self, fill: Any, rows: int, columns: int = len(UNIT_LAYER_FIELDS)) -> NDArray[np.int64]:
+        out, counts = np.zeros((1, rows, columns), np.int64), np.zeros(1, np.int64)
+        fill(out, counts)
+        return out[0, : counts[0]]
+
+    # ---- raw data ----
+
+    def _write_camera(self, camera: Any) -> None:
+        world = self._games.worlds[0]
+        camera.x = world["camera_x"][self._player - 1]
+        camera.y = world["camera_y"][self._player - 1]
+        camera.z = GROUND_Z
+
+    def _write_raw(self, raw: Any) -> None:
+        world = self._games.worlds[0]
+        slots = {int(world["tag"][slot]): slot for slot in range(world["slots"]) if world["type"][slot] != NOTHING}
+        for row in self._rows(self._games.raw_units, MAX_UNITS, len(FEATURE_UNIT_FIELDS)):
+            self._write_unit(raw.units.add(), row, slots[int(row[_COLUMN["tag"]])])
+        self.write_grid(raw.map_state.visibility, "visibility_map")
+        self.write_grid(raw.map_state.creep, "creep")
+
+    def _write_unit(self, unit: Any, row: NDArray[np.int64], slot: int) -> None:
+        """Fill a Unit: what is exact in the record from there, what follows from rules from the engine's row."""
+        world = self._games.worlds[0]
+        kind = world["type"][slot]
+        for field, column in (
+            ("display_type", "display_type"),
+            ("alliance", "alliance"),
+            ("tag", "tag"),
+            ("unit_type", "unit_type"),
+            ("owner", "owner"),
+            ("cloak", "cloak"),
+        ):
+            setattr(unit, field, int(row[_COLUMN[column]]))
+        for field, column in (
+            ("is_selected", "is_selected"),
+            ("is_on_screen", "is_on_screen"),
+            ("is_blip", "is_blip"),
+            ("is_powered", "is_powered"),
+            ("is_active", "active"),
+        ):
+            setattr(unit, field, bool(row[_COLUMN[column]]))
+        unit.pos.x, unit.pos.y, unit.pos.z = world["x"][slot], world["y"][slot], GROUND_Z
+        unit.facing = world["facing"][slot]
+        unit.radius = RADIUS[kind]
+        unit.build_progress = 1.0
+        unit.health, unit.health_max = world["health"][slot], HEALTH[kind]
+        if SHIELDS[kind]:
+            unit.shield, unit.shield_max = world["shields"][slot], SHIELDS[kind]
+        if ENERGY[kind]:
+            unit.energy, unit.energy_max = world["energy"][slot], ENERGY[kind]
+        if world["owner"][slot] == self._player:
+            self._write_orders(unit, slot)
+
+    def _write_orders(self, unit: Any, slot: int) -> None:
+        world = self._games.worlds[0]
+        for i in range(world["order_count"][slot]):
+            order = unit.orders.add(ability_id=int(world["order_ability"][slot, i]))
+            if world["order_target"][slot, i]:
+                order.target_unit_tag = int(world["order_target"][slot, i])
+            else:
+                position = order.target_world_space_pos
+                position.x, position.y = world["order_x"][slot, i], world["order_y"][slot, i]
+                position.z = GROUND_Z
+
+    def write_grid(self, image: Any, name: str) -> None:
+        """Fill an ImageData with a minimap's layer of one pixel a cell of the map."""
+        layer = next(layer for layer in MINIMAP_LAYERS if layer.name == name)
+        pixels = np.zeros((1, 1, MAP_SIZE, MAP_SIZE), np.int32)
+        self._grids.observe_minimap(np.array([layer.index]), pixels)
+        write_image(image, pixels[0, 0], bits_per_pixel(name))
+
+    # ---- feature layers ----
+
+    def _write_layers(self, data: Any) -> None:
+        games = self._games
+        for draw, layers, (width, height), images in (
+            (games.observe_screen, SCREEN_LAYERS, games.interface.screen_size, data.renders),
+            (games.observe_minimap, MINIMAP_LAYERS, games.interface.minimap_size, data.minimap_renders),
+        ):
+            pixels = np.zeros((1, len(layers), height, width), np.int32)
+            draw(np.arange(len(layers)), pixels)
+            for layer, plane in zip(layers, pixels[0], strict=True):
+                write_image(getattr(images, layer.name), plane, bits_per_pixel(layer.name))
+
+
+def _write_unit_info(info: Any, row: NDArray[np.int64]) -> None:
+    """Fill a panel's UnitInfo from a row of the engine's panel."""
+    *values, per_cent = row.tolist()
+    for name, value in zip(UNIT_LAYER_FIELDS, values, strict=False):
+        setattr(info, name, value)
+    if per_cent:
+        info.build_progress = (per_cent + 0.5) / 100  # the middle, so that no rounding makes another number of it

@@ -1,0 +1,107 @@
+"""pysc2 on the engine in this process: no StarCraft II, no other process, no connection.
+
+    from sc2_envs.sc2api import run_config
+
+    run_config.use()
+    from pysc2.env import sc2_env
+
+    env = sc2_env.SC2Env(map_name="MoveToBeacon", players=[sc2_env.Agent(sc2_env.Race.terran)], ...)
+
+pysc2 chooses how to start the game among run configurations, by their priority. `use()` puts this one first. It can
+also be asked for by name: after an import of this module, pysc2's flag is `--sc2_run_config=EmbeddedEngine`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import TracebackType
+from typing import Any
+
+from pysc2.lib import protocol, remote_controller, sc_process
+from pysc2.run_configs import lib
+
+from sc2_envs.sc2api.game import GAME_VERSION, Game
+
+_LAST, _FIRST = -1, 1000  # priorities; pysc2's own configurations have 1
+_priority = _LAST
+
+
+def use(embedded: bool = True) -> None:
+    """Let pysc2 start the embedded engine from now on; with False, the game itself again."""
+    global _priority
+    _priority = _FIRST if embedded else _LAST
+
+
+class EmbeddedEngine(lib.RunConfig):
+    """The run configuration; pysc2 makes it."""
+
+    def __init__(self, version: str | None = None) -> None:
+        # SC2Env(version=...) names a game that is installed; there is one version here
+        super().__init__(replay_dir="", data_dir="", tmp_dir=None, version=version or GAME_VERSION.rpartition(".")[0])
+
+    @classmethod
+    def priority(cls) -> int:
+        """The highest is chosen; not 0, which would mean that it cannot be chosen at all."""
+        return _priority
+
+    def map_data(self, map_name: str, players: int | None = None) -> bytes:
+        """Nothing: the engine knows its maps by name."""
+        return b""
+
+    def start(self, **keywords: Any) -> EmbeddedGame:
+        """Start a game; pysc2's keywords speak of processes, ports and windows, which it has none of.
+
+        Raises:
+            SC2LaunchError: for a game of several agents.
+        """
+        if keywords.get("extra_ports"):
+            raise sc_process.SC2LaunchError("the embedded engine plays with one agent")
+        return EmbeddedGame()
+
+
+class EmbeddedGame:
+    """What pysc2 takes for the process of the game."""
+
+    def __init__(self) -> None:
+        self.controller = _Controller(Game())
+
+    def close(self) -> None:
+        """Let go of the game."""
+        self.controller.close()
+
+    def __enter__(self) -> Any:
+        return self.controller
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Controller(remote_controller.RemoteController):
+    """pysc2's controller, on a game instead of a connection."""
+
+    def __init__(self, game: Game) -> None:
+        # not super().__init__, which connects to a port
+        self._client = _Client(game)
+        self._last_obs = None
+        self.ping()
+
+
+class _Client(protocol.StarcraftProtocol):
+    """pysc2's client: it keeps its checks and its log, and its messages go into a game."""
+
+    def __init__(self, game: Game) -> None:
+        # not super().__init__, which asks a connection for its port
+        self._status = protocol.Status.launched
+        self._sock = None
+        self._port = "embedded"  # as the log shows it
+        self._count = itertools.count(1)
+        self._game = game
+        self._response: Any = None
+
+    def _write(self, request: Any) -> None:
+        self._response = self._game.handle(request)
+
+    def _read(self) -> Any:
+        return self._response
