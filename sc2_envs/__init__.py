@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-MINI_GAMES = ("MoveToBeacon", "CollectMineralShards")
+MINI_GAMES = (
+    "MoveToBeacon",
+    "CollectMineralShards",
+    "FindAndDefeatZerglings",
+    "DefeatRoaches",
+    "DefeatZerglingsAndBanelings",
+)
 """Names of the maps; the environment of a map is registered as SC2<name>-v0."""
 
 ENV_IDS = tuple(f"SC2{name}-v0" for name in MINI_GAMES)

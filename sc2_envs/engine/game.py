@@ -1,7 +1,8 @@
 """One game: a new episode, and one game loop after another.
 
-The order of a game loop: units act one after another, those that overlap are pushed apart, missiles fly, those that were hurt
-are answered for, production and regeneration go on, the players' vision follows, the map's own rules judge.
+The order of a game loop: units act one after another, those that overlap are pushed apart, missiles fly, friends
+answer for those that were hurt, production and regeneration go on, the players' vision follows, the map's own rules
+judge.
 """
 
 from sc2_envs.engine.alerts import forget_alerts

@@ -18,13 +18,28 @@ from collections.abc import Mapping
 
 from sc2_envs.scripted.base import Script
 from sc2_envs.scripted.collect_mineral_shards import CollectMineralShardsScript
+from sc2_envs.scripted.defeat_roaches import DefeatRoachesScript
+from sc2_envs.scripted.defeat_zerglings_and_banelings import DefeatZerglingsAndBanelingsScript
+from sc2_envs.scripted.find_and_defeat_zerglings import FindAndDefeatZerglingsScript
 from sc2_envs.scripted.mining import MiningScript
 from sc2_envs.scripted.move_to_beacon import MoveToBeaconScript
 
-__all__ = ["SCRIPTS", "CollectMineralShardsScript", "MiningScript", "MoveToBeaconScript", "Script"]
+__all__ = [
+    "SCRIPTS",
+    "CollectMineralShardsScript",
+    "DefeatRoachesScript",
+    "DefeatZerglingsAndBanelingsScript",
+    "FindAndDefeatZerglingsScript",
+    "MiningScript",
+    "MoveToBeaconScript",
+    "Script",
+]
 
 SCRIPTS: Mapping[str, type[Script]] = {
     "SC2MoveToBeacon-v0": MoveToBeaconScript,
     "SC2CollectMineralShards-v0": CollectMineralShardsScript,
+    "SC2FindAndDefeatZerglings-v0": FindAndDefeatZerglingsScript,
+    "SC2DefeatRoaches-v0": DefeatRoachesScript,
+    "SC2DefeatZerglingsAndBanelings-v0": DefeatZerglingsAndBanelingsScript,
 }
 """The script of each environment that has one."""
