@@ -49,6 +49,9 @@ def new_episode(world, playable, revealed, camera):
         world.viewers[player][:] = 0
     forget_alerts(world)
     world.obstacles[:] = 0
+    world.obstacles_changed = 0
+    world.walls_age = 0
+    world.settled_age = 0
     world.missiles = 0
     for slot in range(world.slots):
         world.type[slot] = NOTHING

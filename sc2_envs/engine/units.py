@@ -221,6 +221,8 @@ def create_unit(world, unit_type, owner, x, y):
     world.planted[slot] = 0
     world.passes[slot] = 0
     world.way[slot] = 0
+    world.faces[slot] = 0
+    world.side[slot] = 0
     world.target[slot] = 0
     world.acquired[slot] = 0
     world.cooldown[slot] = 0.0

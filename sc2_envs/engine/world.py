@@ -19,6 +19,8 @@ SCORE_CATEGORIES = (11, 5)  # pysc2's score_by_category
 SCORE_VITALS = (3, 3)  # pysc2's score_by_vital
 MAX_QUEUE = 5  # units that a structure can have in production
 MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its missile has landed
+MAX_CORNERS = 4 * MAX_UNITS  # of footprints, that ways can go round
+CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps round
 MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
 
 CONTROL_GROUPS = 10
@@ -83,6 +85,20 @@ WORLD = np.dtype(
         # --- the ground ---
         ("obstacles", np.uint8, (MAP_SIZE, MAP_SIZE)),  # cell [y, x]: 1 where a footprint stands
         ("obstacles_changed", np.int64),  # counts the changes of it, so that paths know that they are old
+        # what the search for a way (paths.py) knows of the obstacles, and its working memory
+        ("walls", np.int64, (MAP_SIZE,)),  # bit y of walls[x]: cell (x, y) is blocked
+        ("walls_age", np.int64),  # obstacles_changed when walls and corners were drawn
+        ("corners", np.int64),  # how many
+        ("corner_x", np.uint8, (MAX_CORNERS,)),
+        ("corner_y", np.uint8, (MAX_CORNERS,)),
+        ("corner_side", np.uint8, (MAX_CORNERS,)),  # where the open ground is: bit 0 to the right, bit 1 above
+        ("node_state", np.uint8, (MAX_CORNERS,)),
+        ("node_from", np.int16, (MAX_CORNERS,)),
+        ("node_cost", np.float32, (MAX_CORNERS,)),
+        ("reached", np.int64, (MAP_SIZE,)),  # as walls: where the unit that asks can get to
+        # neighbours: first unit in each cell, slot + 1, filled and emptied within settle_units
+        ("cell_first", np.int16, (CELLS * CELLS,)),
+        ("settled_age", np.int64),  # obstacles_changed when it was last seen that nobody stands inside them
         # --- missiles in flight, in the order of firing ---
         ("missiles", np.int64),  # how many
         ("missile_type", np.int16, (MAX_MISSILES,)),  # unit type whose weapon fired it
@@ -127,12 +143,20 @@ WORLD = np.dtype(
         ("speed", np.float64, (MAX_UNITS,)),  # world units a game loop, now
         ("planted", np.uint8, (MAX_UNITS,)),  # stands its ground in this game loop: nobody pushes it
         ("passes", np.uint8, (MAX_UNITS,)),  # walks through other units in this game loop, and they through it
-        ("way", np.uint8, (MAX_UNITS,)),  # has a corner to go round before its goal ...
-        ("way_x", np.float64, (MAX_UNITS,)),  # ... this one
+        ("way", np.uint8, (MAX_UNITS,)),  # of paths.py: how the unit gets to its goal
+        ("way_x", np.float64, (MAX_UNITS,)),  # where it walks to now: its goal, or a corner before it
         ("way_y", np.float64, (MAX_UNITS,)),
+        ("way_next_x", np.float64, (MAX_UNITS,)),  # and after that corner
+        ("way_next_y", np.float64, (MAX_UNITS,)),
         ("way_goal_x", np.float64, (MAX_UNITS,)),  # for this goal
         ("way_goal_y", np.float64, (MAX_UNITS,)),
+        ("way_box", np.uint8, (MAX_UNITS, 4)),  # cells of the footprint on the goal (footprint_cells), or zeros
         ("way_age", np.int64, (MAX_UNITS,)),  # and these obstacles (obstacles_changed)
+        ("faces", np.uint8, (MAX_UNITS,)),  # has turned to where it walks
+        ("side", np.int8, (MAX_UNITS,)),  # of what stands in its way it passes on: positive left; loops to remember it
+        ("nearest", np.float64, (MAX_UNITS,)),  # to its goal that it has come
+        ("blocked", np.int16, (MAX_UNITS,)),  # game loops in which others kept it from coming nearer
+        ("cell_next", np.int16, (MAX_UNITS,)),  # next unit of the same cell, slot + 1
         # fighting; times are game loops
         ("target", np.int32, (MAX_UNITS,)),  # tag of the unit that it fights, 0 = nobody
         ("acquired", np.uint8, (MAX_UNITS,)),  # it chose the target by itself
