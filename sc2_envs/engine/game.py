@@ -50,6 +50,7 @@ def new_episode(world, playable, revealed, camera):
     forget_alerts(world)
     world.obstacles[:] = 0
     world.missiles = 0
+    world.deaths = 0
     for slot in range(world.slots):
         world.type[slot] = NOTHING
         world.owner[slot] = 0
