@@ -53,6 +53,7 @@ def new_episode(world, playable, revealed, camera):
     world.walls_age = 0
     world.settled_age = 0
     world.missiles = 0
+    world.deaths = 0
     for slot in range(world.slots):
         world.type[slot] = NOTHING
         world.owner[slot] = 0

@@ -22,6 +22,7 @@ MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its 
 MAX_CORNERS = 4 * MAX_UNITS  # of footprints, that ways can go round
 CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps round
 MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
+MAX_DEATHS = 32  # that a picture shows at a time
 
 CONTROL_GROUPS = 10
 
@@ -107,6 +108,13 @@ WORLD = np.dtype(
         ("missile_target", np.int32, (MAX_MISSILES,)),  # tag of whom it flies to
         ("missile_x", np.float64, (MAX_MISSILES,)),
         ("missile_y", np.float64, (MAX_MISSILES,)),
+        # --- the last deaths, for pictures: death number n is entry n modulo MAX_DEATHS ---
+        ("deaths", np.int64),  # how many there were in this episode
+        ("death_type", np.int16, (MAX_DEATHS,)),
+        ("death_owner", np.uint8, (MAX_DEATHS,)),
+        ("death_loop", np.int32, (MAX_DEATHS,)),
+        ("death_x", np.float64, (MAX_DEATHS,)),
+        ("death_y", np.float64, (MAX_DEATHS,)),
         # --- units, by slot ---
         ("slots", np.int64),  # slots in use are all below this number
         ("next_tag", np.int64),
@@ -168,6 +176,7 @@ WORLD = np.dtype(
         ("backswing", np.float64, (MAX_UNITS,)),  # until it can walk again after a blow
         ("attacker", np.int32, (MAX_UNITS,)),  # tag of who hurt it last, 0 = nobody or answered
         ("help_loop", np.int32, (MAX_UNITS,)),  # game loop of its last call for help
+        ("hurt_loop", np.int32, (MAX_UNITS,)),  # game loop in which it was hurt last, 0 = never
         # harvesting and building; `phase` and `timer` belong to the first order
         ("phase", np.uint8, (MAX_UNITS,)),
         ("timer", np.float64, (MAX_UNITS,)),  # game loops left in this phase

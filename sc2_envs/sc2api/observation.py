@@ -15,6 +15,7 @@ from s2clientprotocol import score_pb2
 from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL
+from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.units import ENERGY, HEALTH, NOTHING, RADIUS, SHIELDS
 from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS
 from sc2_envs.features import (
@@ -25,6 +26,7 @@ from sc2_envs.features import (
     SCREEN_LAYERS,
     UNIT_LAYER_FIELDS,
 )
+from sc2_envs.sc2api.commands import RawCommand
 from sc2_envs.sc2api.images import bits_per_pixel, write_image
 
 GROUND_Z = 8.0  # height of the mini-games' flat ground in world units
@@ -94,22 +96,27 @@ class Observer:
                 entries |= {(ability, requires_point) for ability in self.special_abilities(function.ability_id)}
         return sorted(entries)
 
-    def special_abilities(self, ability: int) -> list[int]:
-        """The special abilities of the selected units that a general one stands for; a special one as it is."""
-        specials = [special for special in self._abilities_of_selection() if GENERAL.get(special) == ability]
-        return specials or [ability]
+    def special_abilities(self, ability: int, tags: tuple[int, ...] | None = None) -> list[int]:
+        """The special abilities that a general one stands for; a special one as it is.
+
+        Args:
+            ability: a general ability, or a special one.
+            tags: of the units that are asked; None means the selected ones.
+        """
+        world = self._games.worlds[0]
+        if tags is None:
+            asked = (world["selected"] >> (self._player - 1)) & 1 != 0
+        else:
+            asked = np.isin(world["tag"], tags)
+        asked &= (world["type"] != NOTHING) & (world["owner"] == self._player)
+        mask = int(np.bitwise_or.reduce(ABILITY_MASK[world["type"][asked]], initial=0))
+        specials = [special for bit, special in enumerate(ABILITIES) if mask >> bit & 1]
+        return [special for special in specials if GENERAL.get(special) == ability] or [ability]
 
     def _available_functions(self) -> NDArray[np.int32]:
         available = np.zeros((1, len(_FUNCTION_IDS)), np.int8)
         self._games.available_functions(_FUNCTION_IDS, available)
         return _FUNCTION_IDS[available[0] != 0]
-
-    def _abilities_of_selection(self) -> list[int]:
-        world = self._games.worlds[0]
-        selected = (world["selected"] >> (self._player - 1)) & 1 != 0
-        own = selected & (world["type"] != NOTHING) & (world["owner"] == self._player)
-        mask = int(np.bitwise_or.reduce(ABILITY_MASK[world["type"][own]], initial=0))
-        return [ability for bit, ability in enumerate(ABILITIES) if mask >> bit & 1]
 
     # ---- panels ----
 
@@ -208,6 +215,33 @@ class Observer:
             draw(np.arange(len(layers)), pixels)
             for layer, plane in zip(layers, pixels[0], strict=True):
                 write_image(getattr(images, layer.name), plane, bits_per_pixel(layer.name))
+
+    # ---- raw actions as the feature interface has them ----
+
+    def write_command(self, command: Any, raw: RawCommand, ability: int) -> None:
+        """Fill an ActionSpatialUnitCommand; a target off the screen becomes the nearest pixel."""
+        command.ability_id, command.queue_command = ability, raw.queued
+        if FUNCTIONS[raw.function].kind == FunctionKind.cmd_screen:
+            world = self._games.worlds[0]
+            x, y = raw.x, raw.y
+            for slot in np.flatnonzero((world["tag"] == raw.target) & (world["type"] != NOTHING)):
+                x, y = world["x"][slot], world["y"][slot]
+            width, height = self._games.interface.screen_size
+            scale = width / CAMERA_WIDTH
+            column = width / 2 + (x - world["camera_x"][self._player - 1]) * scale
+            row = height / 2 - (y - world["camera_y"][self._player - 1]) * scale
+            command.target_screen_coord.x = _pixel(column, width)
+            command.target_screen_coord.y = _pixel(row, height)
+
+    def write_camera_move(self, move: Any, x: float, y: float) -> None:
+        """Fill an ActionSpatialCameraMove; a centre off the map becomes the nearest pixel."""
+        width, height = self._games.interface.minimap_size
+        move.center_minimap.x = _pixel(x * width / MAP_SIZE, width)
+        move.center_minimap.y = _pixel((MAP_SIZE - y) * height / MAP_SIZE, height)
+
+
+def _pixel(position: float, size: int) -> int:
+    return int(min(max(position, 0), size - 1))
 
 
 def _write_unit_info(info: Any, row: NDArray[np.int64]) -> None:
