@@ -25,7 +25,6 @@ import sys
 from collections.abc import Callable, MutableSequence, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import LazyLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -157,13 +156,25 @@ class _FlagsLoader(SourceFileLoader):
             flags.FLAGS.mark_as_parsed()  # absl.app.run still parses them
 
 
-def _lazy_loader(fullname: str, path: str) -> LazyLoader:
-    return LazyLoader(SourceFileLoader(fullname, path))
+class _VideoLoader(SourceFileLoader):
+    """Runs the module when somebody asks it for VideoWriter."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        run = super().exec_module
+
+        # not importlib's LazyLoader: its modules run at any look at them, as inspect and pytest take at all modules
+        def __getattr__(name: str) -> Any:  # noqa: N807 (Python's name)
+            if name != "VideoWriter":
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            run(module)
+            return vars(module)[name]
+
+        vars(module)["__getattr__"] = __getattr__
 
 
 _LOADERS: dict[str, Callable[[str, str], Any]] = {
     "pysc2": _FlagsLoader,
     "pysc2.lib.colors": _ShuffleLoader,
     "pysc2.lib.replay": _ReplayLoader,
-    "pysc2.lib.video_writer": _lazy_loader,
+    "pysc2.lib.video_writer": _VideoLoader,
 }

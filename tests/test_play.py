@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sc2_envs import play
+from sc2_envs import MINI_GAMES, play
 from sc2_envs.actions import FUNCTIONS_BY_NAME, ActionSet
 from sc2_envs.controls import (
     AIMED,
@@ -760,6 +760,23 @@ def test_slow_frames_slow_the_game_down_and_fast_ones_do_not_hurry_it(pygame):
     assert table.game.info["game_loop"] == pytest.approx(20 + 0.1 * 22.4, abs=1)
 
 
+def test_a_machine_that_was_too_slow_does_not_rush_afterwards(pygame):
+    table = Table(pygame)
+    step = table.game.step
+
+    def slow_step(call=None):
+        table.seconds += 0.2
+        step(call)
+
+    table.game.step = slow_step
+    table.tick(10)  # more than two seconds, for ten steps
+    table.game.step = step
+    loop = table.game.info["game_loop"]
+    assert loop == pytest.approx(10, abs=1)
+    table.tick()
+    assert table.game.info["game_loop"] - loop <= 6  # what was due in the last slow step, not all that was missed
+
+
 def test_speed(pygame):
     table = Table(pygame, speed=2.0)
     for _ in range(100):
@@ -813,6 +830,7 @@ def test_a_policy_is_shown_and_not_disturbed(pygame, capsys):
             pixel = shown.controls.view.pixel((23.0, 21.0))
             pygame.event.post(pygame.event.Event(pygame.MOUSEBUTTONDOWN, button=3, pos=pixel))
         shown.run()
+        assert not shown.controls.waiting
         scores += shown.scores
     assert scores[0] == scores[1] > 15
     assert capsys.readouterr().out.count("game loops") == 2
@@ -885,7 +903,7 @@ def test_a_video_of_a_policy(tmp_path, capsys, monkeypatch):
     ("flags", "message"),
     [
         (["--map", "MoveToBecon"], "unknown map 'MoveToBecon' (did you mean 'MoveToBeacon'"),
-        (["--map", "x"], "unknown map 'x': there are MoveToBeacon, CollectMineralShards"),
+        (["--map", "x"], f"unknown map 'x': there are {', '.join(MINI_GAMES)}"),
         (["--map", "MoveToBeacon", "--headless"], "add --policy scripted or --policy random"),
         (["--map", "MoveToBeacon", "--policy", "best"], "invalid choice: 'best'"),
         (["--map", "MoveToBeacon", "--episodes", "0"], "--episodes 0: at least 1"),

@@ -215,9 +215,11 @@ def test_replay_is_module_and_package():
 def test_library_for_videos_is_loaded_with_the_first_video():
     python(
         """
-        import sys, types
+        import inspect, sys, types
         from pysc2.env import sc2_env
         from pysc2.lib import video_writer
+        inspect.stack()  # looks at every module
+        assert not hasattr(video_writer, "anything")
         assert not {"skvideo", "scipy"} & set(sys.modules)
         # what follows does not depend on an installed skvideo
         skvideo = types.ModuleType("skvideo")
@@ -226,6 +228,7 @@ def test_library_for_videos_is_loaded_with_the_first_video():
         sys.modules["skvideo"] = skvideo
         sys.modules["skvideo.io"] = skvideo.io
         assert issubclass(video_writer.VideoWriter, skvideo.io.FFmpegWriter)
+        assert video_writer.VideoWriter is video_writer.VideoWriter
         """
     )
 

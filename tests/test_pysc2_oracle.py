@@ -5,6 +5,7 @@ the protocol. After each step everything that pysc2 decodes must be equal, numbe
 """
 
 import importlib.util
+import unittest
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import sc2_envs
 from sc2_envs.actions import FUNCTIONS, SPATIAL_ARGUMENTS
 from sc2_envs.env import SC2Env
-from sc2_envs.features import FEATURE_UNIT_FIELDS
+from sc2_envs.features import FEATURE_UNIT_FIELDS, resolve_layers
 from sc2_envs.scripted import SCRIPTS
 from sc2_envs.spaces import FEATURES
 
@@ -23,8 +24,11 @@ from sc2_envs.sc2api import run_config
 
 run_config.use()
 
-from pysc2.env import sc2_env  # noqa: E402 (only after run_config)
+from pysc2 import run_configs  # noqa: E402 (only after run_config)
+from pysc2.agents import random_agent  # noqa: E402
+from pysc2.env import run_loop, sc2_env  # noqa: E402
 from pysc2.lib import actions as pysc2_actions  # noqa: E402
+from pysc2.lib import remote_controller, sc_process  # noqa: E402
 
 # (width, height) of screen and minimap
 SIZES = {
@@ -34,6 +38,7 @@ SIZES = {
 }
 STEP_MUL = 8
 STEPS = 60
+X, Y = FEATURE_UNIT_FIELDS.index("x"), FEATURE_UNIT_FIELDS.index("y")
 
 # What pysc2 tells where the game has nothing of the kind: no cargo, effects, upgrades, sensor towers, opponent's race.
 CONSTANT = {
@@ -81,6 +86,8 @@ class Pair:
             random_seed=seed,
         )
         self.steps = 0
+        self.episodes = 0
+        self.carried_out = []
 
     def close(self):
         self.ours.close()
@@ -88,7 +95,8 @@ class Pair:
 
     def reset(self):
         """A new episode of both, the first one from the seed."""
-        self.observation, self.info = self.ours.reset(seed=None if self.steps else self.seed)
+        self.episodes += 1
+        self.observation, self.info = self.ours.reset(seed=self.seed if self.episodes == 1 else None)
         (self.timestep,) = self.theirs.reset()
         self.reward, self.last = 0, False
         self.compare()
@@ -99,6 +107,7 @@ class Pair:
         self.observation, self.reward, terminated, truncated, self.info = self.ours.step(action)
         self.last = terminated or truncated
         (self.timestep,) = self.theirs.step([function_call(self.ours.action_set, action)])
+        self.carried_out += self.timestep.observation["last_actions"].tolist()
         self.compare()
 
     def compare(self):
@@ -129,8 +138,7 @@ class Pair:
             if self.screen_size[0] != self.screen_size[1]:
                 # pysc2 stretches y to screens that are not square; the game's pixels are square
                 units = units.copy()
-                y = FEATURE_UNIT_FIELDS.index("y")
-                units[:, y] = self.timestep.observation[name][:, y]
+                units[:, Y] = self.timestep.observation[name][:, Y]
             return units
         if name == "unit_counts":
             units = ours["raw_units"][ours["raw_units_mask"] != 0]
@@ -179,11 +187,165 @@ def pair(request):
         made.close()
 
 
+def random_action(both, random):
+    """Any legal action."""
+    return both.ours.sample_valid_action()
+
+
+def busy_action(both, random):
+    """A legal action whose points are mostly units, and whose numbers are small: more of them mean something."""
+    action = both.ours.sample_valid_action()
+    arguments = both.ours.action_set.arguments
+    units = both.observation["feature_units"][both.observation["feature_units_mask"] != 0]
+    for name, most in (("select_unit_id", 4), ("build_queue_id", 3), ("control_group_id", 2)):
+        action[1 + arguments.index(name)] %= most
+    for name in ("screen", "screen2"):
+        if len(units) and random.random() < 0.7:
+            x, y = random.choice(units)[[X, Y]]
+            action[1 + arguments.index(name)] = y * both.screen_size[0] + x
+    return action
+
+
+@pytest.mark.parametrize("choose", [random_action, busy_action])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)
 @pytest.mark.filterwarnings("ignore:screen_size")
-def test_random_legal_actions(pair, map_name, sizes):
+def test_legal_actions(pair, map_name, sizes, choose):
     both = pair(map_name, *sizes, seed=5)
     both.reset()
+    random = np.random.default_rng(5)
     for _ in range(STEPS):
-        both.step(both.ours.sample_valid_action())
+        both.step(choose(both, random))
+    assert len(set(both.carried_out)) >= 5, "the actions did too little to show anything"
+
+
+@pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)
+def test_whole_episodes_of_a_script(pair, map_name):
+    """To the end of an episode, and into the next; by the script that plays well, where there is one."""
+    both = pair(map_name, (84, 84), (64, 64), seed=6)
+    both.reset()
+    script = SCRIPTS.get(f"SC2{map_name}-v0")
+    policy = script(both.ours.action_set) if script else None
+    layers = [layer.index for layer in resolve_layers(policy.MINIMAP_LAYERS, "minimap")] if policy else []
+    random = np.random.default_rng(6)
+    points, steps_of_second = 0, 0
+    while steps_of_second < 30:
+        if policy:
+            seen = dict(both.observation, feature_minimap=both.observation["feature_minimap"][layers])
+            both.step(policy.act(seen))
+        else:
+            both.step(busy_action(both, random))
+        points += both.reward
+        steps_of_second += both.episodes > 1
+        if both.last:
+            both.reset()
+            if policy:
+                policy.reset()
+    assert both.episodes == 2
+    if policy:
+        assert points > 0
+
+
+@pytest.mark.parametrize("step_mul", [1, 3, 50])
+def test_other_step_lengths(pair, step_mul):
+    both = pair("MoveToBeacon", (32, 32), (32, 32), seed=7, step_mul=step_mul)
+    both.reset()
+    random = np.random.default_rng(7)
+    for _ in range(STEPS):
+        if both.last:
+            both.reset()
+        else:
+            both.step(busy_action(both, random))
+
+
+def test_a_difference_is_noticed(pair):
+    """The yardstick yields to nothing: another seed, and a single number, are found."""
+    both = pair("MoveToBeacon", (32, 32), (32, 32), seed=8)
+    both.reset()
+    both.observation["feature_screen"][5, 3, 4] += 1
+    with pytest.raises(pytest.fail.Exception, match=r"feature_screen .* 1 numbers differ, at \(5, 3, 4\)"):
+        both.compare()
+    both.seed, both.episodes = 9, 0
+    with pytest.raises(pytest.fail.Exception, match="differ"):
+        both.reset()
+
+
+# ---- pysc2's own tests and agents --------------------------------------------------------------------------------
+
+PYSC2_TESTS = (
+    (None, "ping_test.TestPing.test_ping"),
+    (None, "protocol_error_test.TestProtocolError.test_error"),
+    ("MoveToBeacon", "easy_scripted_test.TestEasy.test_move_to_beacon"),
+    ("CollectMineralShards", "easy_scripted_test.TestEasy.test_collect_mineral_shards"),
+    ("CollectMineralShards", "easy_scripted_test.TestEasy.test_collect_mineral_shards_feature_units"),
+    ("CollectMineralShards", "easy_scripted_test.TestEasy.test_collect_mineral_shards_raw"),
+    ("DefeatRoaches", "easy_scripted_test.TestEasy.test_defeat_roaches"),
+    ("DefeatRoaches", "easy_scripted_test.TestEasy.test_defeat_roaches_raw"),
+    ("DefeatRoaches", "step_mul_override_test.StepMulOverrideTest.test_respects_override"),
+    (
+        "DefeatRoaches",
+        "step_mul_override_test.StepMulOverrideTest.test_returns_game_loop_zero_on_first_step_despite_override",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "name", [name for map_name, name in PYSC2_TESTS if map_name is None or map_name in sc2_envs.MINI_GAMES]
+)
+def test_pysc2s_own_tests_with_a_game(name):
+    suite = unittest.defaultTestLoader.loadTestsFromName(f"pysc2.tests.{name}")
+    result = unittest.TestResult()
+    suite.run(result)
+    assert result.testsRun == 1
+    assert not result.failures and not result.errors, result.failures + result.errors
+
+
+@pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)
+def test_pysc2s_random_agent(map_name):
+    agent = random_agent.RandomAgent()
+    with sc2_env.SC2Env(
+        map_name=map_name,
+        players=[sc2_env.Agent(sc2_env.Race.random)],
+        agent_interface_format=sc2_env.AgentInterfaceFormat(
+            feature_dimensions=sc2_env.Dimensions(screen=84, minimap=64)
+        ),
+    ) as env:
+        run_loop.run_loop([agent], env, max_frames=250)
+    assert agent.steps == 250
+
+
+# ---- the run configuration ---------------------------------------------------------------------------------------
+
+
+def test_it_is_used_only_where_it_is_asked_for():
+    try:
+        run_config.use(False)
+        assert type(run_configs.get()) is not run_config.EmbeddedEngine
+    except FileNotFoundError:
+        pass  # pysc2's own configuration looks for an installed game
+    finally:
+        run_config.use()
+    assert type(run_configs.get()) is run_config.EmbeddedEngine
+
+
+def test_what_it_cannot_do_is_said():
+    def environment(map_name="MoveToBeacon", players=1, **keywords):
+        keywords = {"feature_dimensions": sc2_env.Dimensions(screen=84, minimap=64)} | keywords
+        return sc2_env.SC2Env(
+            map_name=map_name,
+            players=[sc2_env.Agent(sc2_env.Race.terran) for _ in range(players)],
+            agent_interface_format=sc2_env.AgentInterfaceFormat(**keywords),
+        )
+
+    with pytest.raises(remote_controller.RequestError, match="Simple64"):
+        sc2_env.SC2Env(
+            map_name="Simple64",
+            players=[sc2_env.Agent(sc2_env.Race.terran), sc2_env.Bot(sc2_env.Race.zerg, sc2_env.Difficulty.easy)],
+            agent_interface_format=sc2_env.AgentInterfaceFormat(
+                feature_dimensions=sc2_env.Dimensions(screen=84, minimap=64)
+            ),
+        )
+    with pytest.raises(sc_process.SC2LaunchError, match="one agent"):
+        environment("Simple64", players=2)
+    with pytest.raises(remote_controller.RequestError, match="rendered"):
+        environment(rgb_dimensions=sc2_env.Dimensions(screen=84, minimap=64), action_space=sc2_env.ActionSpace.FEATURES)

@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 
 from sc2_envs.engine import compile_engine
 from sc2_envs.engine.rendering import TABLES_INT32, TABLES_UINT8, draw_minimap, draw_screen, make_scratch
-from sc2_envs.engine.units import BEACON, MARINE, SHARD, TABLE
+from sc2_envs.engine.units import BEACON, MARINE, SHARD, TABLE, Unit
 from sc2_envs.engine.world import WORLD
 from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, encode_layer, resolve_layers
 
 MAP = 64
 PLAYER, NEUTRAL, ENEMY = 1, 0, 2
 ROW = {unit.name: row for row, unit in enumerate(TABLE)}
+STRUCTURES = [row for row, unit in enumerate(TABLE) if unit.structure]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,7 +31,7 @@ def engine():
 
 def make_worlds(count=1):
     """Empty worlds that look like the small mini-games."""
-    worlds = np.zeros(count, WORLD)
+    worlds = np.zeros(count, WORLD).view(np.recarray)
     worlds["playable"] = (22, 20, 44, 36)
     worlds["camera_x"] = 33
     worlds["camera_y"] = 25
@@ -43,10 +45,19 @@ def put(world, unit_type, owner, x, y, **fields):
     world["slots"] += 1
     unit = TABLE[unit_type]
     values = {"type": unit_type, "owner": owner, "tag": slot + 1, "x": x, "y": y, "health": unit.health} | fields
-    values.setdefault("shields", unit.shields)
+    values = {"shields": unit.shields, "progress": 1.0} | values
     for name, value in values.items():
         world[name][slot] = value
     return slot
+
+
+def put_snapshot(world, player, unit_type, owner, x, y, progress=1.0):
+    """Let a player remember a structure."""
+    index = int(world["snapshots"][player - 1])
+    world["snapshots"][player - 1] += 1
+    values = {"type": unit_type, "owner": owner, "tag": 1000 + index, "x": x, "y": y, "progress": progress}
+    for name, value in values.items():
+        world[f"snapshot_{name}"][player - 1, index] = value
 
 
 # --- drawing ---
@@ -82,30 +93,58 @@ def minimap(world, size, screen_size=(64, 64), player=1, **keywords):
 # --- the slow version ---
 
 
+class Drawn(NamedTuple):
+    """A unit that a player sees, or a snapshot."""
+
+    unit: Unit
+    x: float
+    y: float
+    values: dict[str, int]
+
+
 def seen_units(world, player):
-    """Slots that the player sees, in the order of drawing."""
-    slots = []
+    """What the player sees or remembers, in the order of drawing."""
+    drawn = []
     for slot in range(int(world["slots"])):
         if world["type"][slot] == 0:
             continue
         cell = world["visibility"][player - 1, math.floor(world["y"][slot]), math.floor(world["x"][slot])]
         if world["owner"][slot] == player or cell == 2:
-            slots.append(slot)
-    return sorted(slots, key=lambda slot: (-TABLE[world["type"][slot]].radius, slot))
+            unit = TABLE[world["type"][slot]]
+            drawn.append(Drawn(unit, world["x"][slot], world["y"][slot], unit_values(world, slot, player)))
+    for index in range(int(world["snapshots"][player - 1])):
+        kind, owner, x, y, progress = (
+            world[f"snapshot_{name}"][player - 1, index] for name in ("type", "owner", "x", "y", "progress")
+        )
+        values = dict.fromkeys(unit_values(world, 0, player), 0)
+        values |= identity(TABLE[kind], owner, player) | {"build_progress": shown_progress(progress)}
+        drawn.append(Drawn(TABLE[kind], x, y, values))
+    return sorted(drawn, key=lambda thing: -thing.unit.radius)  # stable: then in the order of above
+
+
+def identity(unit, owner, player):
+    """What the layers say of whose a unit is."""
+    return {
+        "player_id": 16 if owner == NEUTRAL else int(owner),
+        "player_relative": 1 if owner == player else 3 if owner == NEUTRAL else 4,
+        "unit_type": unit.id,
+    }
+
+
+def shown_progress(progress):
+    return int(progress * 255) if progress < 1 else 0
 
 
 def unit_values(world, slot, player):
     """What each layer of units says of a unit."""
     unit = TABLE[world["type"][slot]]
     owner = int(world["owner"][slot])
+    hurt_loop = int(world["hurt_loop"][slot])
 
     def ratio(value, maximum):
         return int(value / maximum * 255) if maximum else 0
 
-    return {
-        "player_id": 16 if owner == NEUTRAL else owner,
-        "player_relative": 1 if owner == player else 3 if owner == NEUTRAL else 4,
-        "unit_type": unit.id,
+    return identity(unit, owner, player) | {
         "selected": int(world["selected"][slot]) // 2 ** (player - 1) % 2,
         "unit_hit_points": math.floor(world["health"][slot] + 0.5),
         "unit_hit_points_ratio": ratio(world["health"][slot], unit.health),
@@ -113,7 +152,9 @@ def unit_values(world, slot, player):
         "unit_energy_ratio": ratio(world["energy"][slot], unit.energy),
         "unit_shields": math.floor(world["shields"][slot] + 0.5),
         "unit_shields_ratio": ratio(world["shields"][slot], unit.shields),
-        "active": int(unit.structure and world["order_count"][slot] > 0),
+        "active": int(world["queue_count"][slot] > 0),
+        "build_progress": shown_progress(world["progress"][slot]),
+        "alerts": int(owner == player and hurt_loop > 0 and int(world["game_loop"]) - hurt_loop < 22),
     }
 
 
@@ -122,6 +163,15 @@ def ground(world, player, x, y):
     on_map = ((y >= 0) & (y < MAP))[:, None] & ((x >= 0) & (x < MAP))[None, :]
     left, bottom, right, top = world["playable"]
     playable = ((y >= bottom) & (y < top))[:, None] & ((x >= left) & (x < right))[None, :]
+    for thing in seen_units(world, player):
+        if thing.unit.footprint[0]:
+            left, bottom = (
+                math.floor(place - size / 2 + 0.5)
+                for place, size in zip((thing.x, thing.y), thing.unit.footprint, strict=True)
+            )
+            columns = (x >= left) & (x < left + thing.unit.footprint[0])
+            rows = (y >= bottom) & (y < bottom + thing.unit.footprint[1])
+            playable &= ~(rows[:, None] & columns[None, :])
     cell_x = np.clip(np.floor(x), 0, MAP - 1).astype(int)
     cell_y = np.clip(np.floor(y), 0, MAP - 1).astype(int)
     visibility = world["visibility"][player - 1][np.ix_(cell_y, cell_x)]
@@ -142,13 +192,14 @@ def reference_screen(world, size, player=1):
     y = camera_y - (np.arange(height) + 0.5 - height / 2) * (24 / width)
     layers |= ground(world, player, x, y)
     columns, rows = np.meshgrid(np.arange(width), np.arange(height))
-    for slot in seen_units(world, player):
-        column = math.trunc(width / 2 + (world["x"][slot] - camera_x) * scale)
-        row = math.trunc(height / 2 - (world["y"][slot] - camera_y) * scale)
-        radius = math.trunc(TABLE[world["type"][slot]].radius * scale)
+    for thing in seen_units(world, player):
+        column = math.trunc(width / 2 + (thing.x - camera_x) * scale)
+        row = math.trunc(height / 2 - (thing.y - camera_y) * scale)
+        radius = math.trunc(thing.unit.radius * scale)
         disc = (columns - column) ** 2 + (rows - row) ** 2 <= radius * radius + radius
-        for name, value in unit_values(world, slot, player).items():
-            layers[name][disc] = value
+        for name, value in thing.values.items():
+            if name in layers:
+                layers[name][disc] = value
         layers["unit_density"][disc] += 1
     layers["unit_density"] = np.minimum(layers["unit_density"], 255)
     return layers
@@ -172,15 +223,15 @@ def reference_minimap(world, size, screen_size=(64, 64), player=1):
     row = math.trunc((MAP - world["camera_y"][player - 1]) * height / MAP - view_y / 2)
     layers["camera"][block(column, row, view_x, view_y)] = 1
 
-    for slot in seen_units(world, player):
-        radius = TABLE[world["type"][slot]].minimap_radius
+    for thing in seen_units(world, player):
+        radius = thing.unit.minimap_radius
         if radius == 0:
             continue
         count_x = max(1, math.trunc(2 * radius * width / MAP))
         count_y = max(1, math.trunc(2 * radius * height / MAP))
-        column = math.floor(world["x"][slot] * width / MAP - count_x / 2 + 0.5)
-        row = math.floor((MAP - world["y"][slot]) * height / MAP - count_y / 2 + 0.5)
-        for name, value in unit_values(world, slot, player).items():
+        column = math.floor(thing.x * width / MAP - count_x / 2 + 0.5)
+        row = math.floor((MAP - thing.y) * height / MAP - count_y / 2 + 0.5)
+        for name, value in thing.values.items():
             if name in layers and name != "unit_type":
                 layers[name][block(column, row, count_x, count_y)] = value
     return layers
@@ -217,10 +268,10 @@ def reference_shares(world, size, player=1):
     width, height = size
     scale = width / 24
     total = np.zeros((height, width))
-    for slot in seen_units(world, player):
-        x = width / 2 + (world["x"][slot] - world["camera_x"][player - 1]) * scale
-        y = height / 2 - (world["y"][slot] - world["camera_y"][player - 1]) * scale
-        radius = TABLE[world["type"][slot]].radius * scale
+    for thing in seen_units(world, player):
+        x = width / 2 + (thing.x - world["camera_x"][player - 1]) * scale
+        y = height / 2 - (thing.y - world["camera_y"][player - 1]) * scale
+        radius = thing.unit.radius * scale
         for row in range(max(0, math.floor(y - radius)), min(height, math.ceil(y + radius))):
             for column in range(max(0, math.floor(x - radius)), min(width, math.ceil(x + radius))):
                 total[row, column] += 16 * disc_share(column - x, row - y, radius)
@@ -269,7 +320,16 @@ def any_world(draw_from):
         world["shields"][slot] = draw_from(st.floats(0, 1200))
         world["energy"][slot] = draw_from(st.floats(0, 1200))
         world["selected"][slot] = draw_from(st.integers(0, 3))
-        world["order_count"][slot] = draw_from(st.integers(0, 2))
+        world["queue_count"][slot] = draw_from(st.integers(0, 2))
+        world["progress"][slot] = draw_from(st.sampled_from([1.0, 1.0, 0.0, 0.4999, 0.999]))
+        world["hurt_loop"][slot] = draw_from(st.sampled_from([0, 0, 78, 79, 100]))
+    world["game_loop"] = 100
+    for player in (PLAYER, ENEMY):
+        for _ in range(draw_from(st.integers(0, 3))):
+            x = min(max(camera[0] + draw_from(st.integers(-26, 26)) / 2, 0.0), MAP - 0.5)
+            y = min(max(camera[2] + draw_from(st.integers(-26, 26)) / 2, 0.0), MAP - 0.5)
+            owner, progress = draw_from(st.sampled_from([NEUTRAL, ENEMY])), draw_from(st.sampled_from([1.0, 0.3]))
+            put_snapshot(world, player, draw_from(st.sampled_from(STRUCTURES)), owner, x, y, progress)
     if int(world["slots"]) and draw_from(st.booleans()):
         world["type"][draw_from(st.integers(0, int(world["slots"]) - 1))] = 0  # a free slot between others
     return world
@@ -525,24 +585,97 @@ def test_squares_on_the_minimap():
     assert minimap(world, (64, 64))["unit_type"].sum() == 0
 
 
-def test_only_a_structure_at_work_is_active():
+def test_only_a_structure_that_trains_something_is_active():
     world = make_worlds()[0]
     put(world, MARINE, PLAYER, 26.0, 25.0, order_count=1)
-    put(world, ROW["Barracks"], PLAYER, 33.0, 25.0, order_count=1)
-    put(world, ROW["SupplyDepot"], PLAYER, 40.0, 25.0)
+    put(world, ROW["Barracks"], PLAYER, 33.0, 25.0, queue_count=1)
+    put(world, ROW["Barracks"], PLAYER, 40.0, 25.0)
     layers = screen(world, (64, 64))
     assert set(np.unique(layers["unit_type"][layers["active"] == 1])) == {21}
+    assert layers["active"][32, 32] == 1 and layers["active"][32, 32 + 18] == 0
+
+
+def test_construction_shows_in_build_progress_until_it_is_finished():
+    world = make_worlds()[0]
+    barracks = put(world, ROW["Barracks"], PLAYER, 33.0, 25.0, progress=0.5, health=550.0)
+    layers = screen(world, (64, 64))
+    assert set(np.unique(layers["build_progress"])) == {0, 127}
+    np.testing.assert_array_equal(layers["build_progress"] > 0, layers["unit_type"] == 21)
+    assert layers["unit_hit_points"][32, 32] == 550
+    assert layers["unit_hit_points_ratio"][32, 32] == 140
+    world["progress"][barracks] = 1.0
+    assert not screen(world, (64, 64))["build_progress"].any()
+
+
+def test_nobody_walks_or_builds_on_a_footprint():
+    """A 3 x 3 Barracks round the cell (33, 25), a 2 x 1 mineral field left of x = 42 and right of x = 40."""
+    world = make_worlds()[0]
+    put(world, ROW["Barracks"], PLAYER, 33.5, 25.5)
+    put(world, ROW["MineralField"], NEUTRAL, 41.0, 30.5)
+    put(world, MARINE, PLAYER, 28.5, 28.5)
+    layers = minimap(world, (64, 64))
+    for name in ("pathable", "buildable"):
+        assert layers[name].sum() == 22 * 16 - 9 - 2
+        assert not layers[name][63 - 26 : 64 - 24, 32:35].any()  # cells y 24..26, x 32..34
+        assert not layers[name][63 - 30, 40:42].any()
+    fine = screen(world, (96, 96))  # 4 pixels a cell
+    assert fine["pathable"].sum() == 16 * (22 * 16 - 9 - 2)
+
+
+def test_an_unseen_structure_does_not_show_in_what_is_pathable():
+    world = make_worlds()[0]
+    world["visibility"][0] = 1
+    put(world, ROW["Barracks"], ENEMY, 33.5, 25.5)
+    assert minimap(world, (64, 64))["pathable"].sum() == 22 * 16
+    put_snapshot(world, PLAYER, ROW["Barracks"], ENEMY, 33.5, 25.5)
+    assert minimap(world, (64, 64))["pathable"].sum() == 22 * 16 - 9
+    assert minimap(world, (64, 64), player=2)["pathable"].sum() == 22 * 16 - 9
+
+
+def test_snapshots_have_a_type_and_an_owner_but_no_hit_points():
+    world = make_worlds()[0]
+    world["visibility"][0] = 1
+    put_snapshot(world, PLAYER, ROW["Barracks"], ENEMY, 33.0, 25.0, progress=0.5)
+    layers = screen(world, (64, 64))
+    assert layers["unit_type"][32, 32] == 21
+    assert layers["player_relative"][32, 32] == 4
+    assert layers["player_id"][32, 32] == 2
+    assert layers["unit_density"][32, 32] == 1
+    assert layers["build_progress"][32, 32] == 127
+    for name in ("unit_hit_points", "unit_hit_points_ratio", "selected", "active"):
+        assert not layers[name].any()
+    assert np.count_nonzero(minimap(world, (64, 64))["player_relative"] == 4) == 9
+    assert not screen(world, (64, 64), player=2)["unit_type"].any()
+
+
+def test_a_unit_stands_on_top_of_a_snapshot():
+    world = make_worlds()[0]
+    put_snapshot(world, PLAYER, ROW["MineralField"], NEUTRAL, 33.0, 25.0)
+    put(world, MARINE, PLAYER, 33.0, 25.0)
+    layers = screen(world, (64, 64))
+    assert layers["unit_type"][32, 32] == 48 and layers["unit_type"][32, 35] == 341
+    assert layers["unit_density"][32, 32] == 2
+
+
+def test_the_minimap_alerts_where_own_units_were_hurt_lately():
+    world = make_worlds()[0]
+    world["game_loop"] = 50
+    put(world, MARINE, PLAYER, 30.5, 30.5, hurt_loop=29)
+    put(world, MARINE, PLAYER, 32.5, 30.5, hurt_loop=28)
+    put(world, MARINE, PLAYER, 34.5, 30.5)
+    put(world, ROW["Zergling"], ENEMY, 36.5, 30.5, hurt_loop=50)
+    alerts = minimap(world, (64, 64))["alerts"]
+    assert np.argwhere(alerts).tolist() == [[33, 30]]
+    assert np.argwhere(minimap(world, (64, 64), player=2)["alerts"]).tolist() == [[33, 36]]
 
 
 def test_layers_that_the_engine_does_not_have_are_zero():
     world = make_worlds()[0]
-    put(world, ROW["Barracks"], PLAYER, 33.0, 25.0, order_count=1)
+    put(world, ROW["Barracks"], PLAYER, 33.0, 25.0, queue_count=1)
     layers = screen(world, (64, 64))
     for name in ("creep", "power", "effects", "hallucinations", "cloaked", "blip", "buffs", "buff_duration"):
         assert not layers[name].any(), name
-    assert not layers["build_progress"].any()
     assert not layers["placeholder"].any()
-    assert not minimap(world, (64, 64))["alerts"].any()
 
 
 # --- batches ---
@@ -558,6 +691,9 @@ def crowded_worlds(count):
             unit_type = random.integers(1, len(TABLE))
             x, y = random.integers(20 * 4096, 46 * 4096), random.integers(14 * 4096, 38 * 4096)
             put(world, unit_type, random.integers(0, 3), x / 4096, y / 4096, selected=random.integers(0, 4))
+        for _ in range(random.integers(0, 4)):
+            x, y = random.integers(40, 90, 2) / 2
+            put_snapshot(world, PLAYER, random.choice(STRUCTURES), random.choice([NEUTRAL, ENEMY]), x, y)
     return worlds
 
 

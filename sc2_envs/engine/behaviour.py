@@ -109,6 +109,7 @@ def attack_unit(world, slot):
     world.target[slot] = world.order_target[slot, 0]
     target = target_of(world, slot)
     if target == NOBODY:
+        world.target[slot] = 0
         finish_order(world, slot)
         return
     if sees_unit(world, world.owner[slot], target):
@@ -172,6 +173,7 @@ def stand_guard(world, slot):
     break_off(world, slot)
     target = acquire(world, slot, SCAN_RANGE[world.type[slot]])
     if target == NOBODY:
+        world.target[slot] = 0
         stand(world, slot)
         return
     take_up(world, slot, target)

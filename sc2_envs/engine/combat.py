@@ -37,6 +37,7 @@ from sc2_envs.engine.units import (
     SPLASH,
     STRUCTURE,
     distance_squared,
+    note_death,
     remove_unit,
     slot_of,
 )
@@ -283,6 +284,7 @@ def strike(world, target, attacker_type, attacker_owner, attacker_tag):
     owner = world.owner[target]
     damage = min(damage_of(attacker_type, world.type[target]), world.health[target])
     world.health[target] -= damage
+    world.hurt_loop[target] = world.game_loop
     count_damage(world, attacker_owner, target, damage, 0.0)
     if attacker_owner != owner:
         alert(world, owner, BUILDING_UNDER_ATTACK if STRUCTURE[world.type[target]] else UNIT_UNDER_ATTACK)
@@ -310,6 +312,7 @@ def kill(world, slot):
     unit_type, owner, tag = world.type[slot], world.owner[slot], world.tag[slot]
     x, y = world.x[slot], world.y[slot]
     count_lost(world, slot)
+    note_death(world, slot)
     if owner != NEUTRAL:
         world.lost[owner - 1] += 1
     if world.attacker[slot] != 0:

@@ -140,7 +140,7 @@ def compile_engine(quiet: bool = False) -> None:
         TimeoutError: another process has held the cache's lock for too long.
     """
     global _ready
-    if _ready:
+    if _ready or numba.config.DISABLE_JIT:  # NUMBA_DISABLE_JIT=1 runs the rules in plain Python
         return
     if CACHE_FOLDER is None:
         _announce("compiling the engine (in memory, there is no cache folder) ...", quiet)

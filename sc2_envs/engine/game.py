@@ -5,7 +5,7 @@ answer for those that were hurt, production and regeneration go on, the players'
 judge.
 """
 
-from sc2_envs.engine.alerts import forget_alerts
+from sc2_envs.engine.alerts import ALERT_ERROR, alert, forget_alerts
 from sc2_envs.engine.behaviour import act_units, answer_attacks
 from sc2_envs.engine.combat import fly_missiles, regenerate
 from sc2_envs.engine.compile import jit
@@ -14,10 +14,11 @@ from sc2_envs.engine.interface import NO_OP, carry_out, is_available
 from sc2_envs.engine.maps import after_loop, start
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.production import produce
+from sc2_envs.engine.score import SCORE, count_first_units, count_loop, forget_score
 from sc2_envs.engine.snapshots import update_snapshots
 from sc2_envs.engine.units import NOTHING
 from sc2_envs.engine.vision import update_vision
-from sc2_envs.engine.world import MAX_PLAYERS, PLAYER, SCORE_DETAILS
+from sc2_envs.engine.world import MAX_PLAYERS, PLAYER
 
 NO_FUNCTION = -1
 
@@ -39,10 +40,6 @@ def new_episode(world, playable, revealed, camera):
         world.camera_x[player] = camera[0]
         world.camera_y[player] = camera[1]
         world.last_function[player] = NO_FUNCTION
-        for detail in range(SCORE_DETAILS):
-            world.score[player, detail] = 0
-        world.score_by_category[player][:] = 0.0
-        world.score_by_vital[player][:] = 0.0
         world.last_error[player] = FINE
         world.lost[player] = 0
         world.population[player] = 0
@@ -50,10 +47,15 @@ def new_episode(world, playable, revealed, camera):
         world.visibility[player][:] = 0
         world.viewers[player][:] = 0
     forget_alerts(world)
+    forget_score(world)
     world.obstacles[:] = 0
+    world.obstacles_changed = 0
+    world.walls_age = 0
+    world.settled_age = 0
     world.missiles = 0
     world.hurt = 0
     world.dying = 0
+    world.deaths = 0
     for slot in range(world.slots):
         world.type[slot] = NOTHING
         world.owner[slot] = 0
@@ -64,6 +66,7 @@ def new_episode(world, playable, revealed, camera):
     world.seen_slots = 0
     world.seen_sight[:] = 0
     start(world)
+    count_first_units(world)
     update_vision(world)
     update_snapshots(world)
 
@@ -88,6 +91,8 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
         play_loop(world, time_limit)
         if world.terminated or world.truncated:
             break
+    if result > FINE or world.last_error[player - 1] != FINE:
+        alert(world, player, ALERT_ERROR)
     return result
 
 
@@ -99,6 +104,7 @@ def play_loop(world, time_limit):
         world.lost[player] = 0
         world.delivered[player] = 0
         world.trained[player] = 0
+    count_loop(world)
     act_units(world)
     settle_units(world)
     fly_missiles(world)
@@ -109,6 +115,6 @@ def play_loop(world, time_limit):
     update_snapshots(world)
     points = after_loop(world)
     world.reward += points
-    world.score[PLAYER - 1, 0] += points
+    world.score[PLAYER - 1, SCORE] += points
     if world.game_loop >= time_limit:
         world.truncated = 1

@@ -5,11 +5,17 @@ Rules, measured on observations of the real game:
 - A pixel shows one unit, the top one: larger units are drawn first, then by slot, so that a Marine stands on top of
   the beacon. `unit_density` counts all discs over the pixel, `unit_density_aa` adds up the exact share of the pixel
   that each true disc covers, 16 for a whole one, and drops the fraction; both stop at 255.
-- A player sees its own units, and the others whose cell is visible.
-- Pixels of the ground belong to the map cell, or to the side of an edge, in which their centre lies.
+- A player sees its own units, the others whose cell is visible, and snapshots of structures and resources in the fog,
+  which have a type and an owner but no hit points.
+- Pixels of the ground belong to the map cell, or to the side of an edge, in which their centre lies. Where a footprint
+  stands that the player knows of, nobody walks or builds; that town halls must keep off resources does not show.
+- `build_progress` is 0..255 of a structure under construction and 0 of a finished one, as agents of the real game use
+  it. `active` is a structure that trains something, as the protocol defines it.
+- The minimap's `alerts` are the squares of own units that were hurt a short while ago [?]: the game flashes there.
 
-Layers of what the engine does not have (creep, power, effects, cloaks, hallucinations, blips, buffs, placeholders,
-alerts, buildings under construction) are zero. So is the minimap's `unit_type`, which the game shows to cheats only.
+Layers of what the engine does not have (creep, power, effects, cloaks, hallucinations, blips, buffs) are zero. So is
+`placeholder`, since what the other layers would show of a structure that is only ordered is not known, and the
+minimap's `unit_type`, which the game shows to cheats only.
 """
 
 import math
@@ -23,17 +29,18 @@ from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, scr
 from sc2_envs.engine.compile import entry, jit
 from sc2_envs.engine.units import (
     ENERGY,
+    FOOTPRINT_WIDTH,
     HEALTH,
     ID,
     MINIMAP_RADIUS,
     NOTHING,
     RADIUS,
     SHIELDS,
-    STRUCTURE,
+    footprint_cells,
     player_relative,
 )
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, NEUTRAL, WORLDS_TYPE
+from sc2_envs.engine.world import MAP_SIZE, MAX_SNAPSHOTS, MAX_UNITS, NEUTRAL, WORLDS_TYPE
 from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, encoding_table
 
 # What a layer shows: the screen's layers by their index, then what only the minimap has.
@@ -53,9 +60,11 @@ UNIT_SHIELDS_RATIO = _CONTENTS.index("unit_shields_ratio")
 UNIT_DENSITY = _CONTENTS.index("unit_density")
 UNIT_DENSITY_AA = _CONTENTS.index("unit_density_aa")
 ACTIVE = _CONTENTS.index("active")
+BUILD_PROGRESS = _CONTENTS.index("build_progress")
 PATHABLE = _CONTENTS.index("pathable")
 BUILDABLE = _CONTENTS.index("buildable")
 CAMERA = _CONTENTS.index("camera")
+ALERTS = _CONTENTS.index("alerts")
 NOTHING_YET = _CONTENTS.index("effects")  # one of the layers that stay zero
 
 
@@ -74,19 +83,19 @@ TABLES_INT32 = np.zeros((len(_CONTENTS), 0), np.uint8)
 _MINIMAP_CONTENTS = np.array(
     [NOTHING_YET if layer.name == "unit_type" else _CONTENTS.index(layer.name) for layer in MINIMAP_LAYERS], np.int64
 )
-_IS_OF_UNITS = np.array(
-    [
-        name.startswith(("unit_hit_points", "unit_energy", "unit_shields"))
-        or name in ("player_id", "player_relative", "unit_type", "selected", "active")
-        for name in _CONTENTS
-    ]
+# Masks of layers, by bits: those that show something of every unit, and two that few games have anything to show in.
+_ALWAYS = sum(
+    1 << content for content in (PLAYER_ID, PLAYER_RELATIVE, UNIT_TYPE, UNIT_HIT_POINTS, UNIT_HIT_POINTS_RATIO)
 )
+_ENERGY_LAYERS = 1 << UNIT_ENERGY | 1 << UNIT_ENERGY_RATIO
+_SHIELD_LAYERS = 1 << UNIT_SHIELDS | 1 << UNIT_SHIELDS_RATIO
 
 # Height of the mini-games' flat ground: 21.25 a world unit at z = 8 on the scale of the game's other maps. Should the
 # game scale it to the highest ground of the map instead, it would be 255.
 GROUND_HEIGHT = 170
 NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
+ALERT_LOOPS = 22  # [?] for about a second the minimap shows where a unit was hurt
 FULL_SHARE = 16  # of a pixel that a disc covers wholly
 SHARE_BITS = 24  # shares are summed in steps of 2^-24: no order of the sum and no last digit of a float shows
 MOST_UNITS = 255  # of the two density layers, a byte each in the game
@@ -96,6 +105,8 @@ _RADII = np.unique(RADIUS)[::-1]
 _RANK = np.searchsorted(-_RADII, -RADIUS)
 _RANKS = len(_RADII)
 
+MAX_DRAWN = MAX_UNITS + MAX_SNAPSHOTS
+
 
 class Scratch(NamedTuple):
     """Working memory of one thread: nothing in it lasts longer than the drawing of one game."""
@@ -103,11 +114,15 @@ class Scratch(NamedTuple):
     top: NDArray[np.uint32]  # (H*W,): place in the order of drawing of the top unit
     discs: NDArray[np.int32]  # (H*W,): how many units cover the pixel; zero before and after
     share: NDArray[np.int64]  # (H*W,): sum of the shares for unit_density_aa; zero before and after
-    pixels: NDArray[np.uint32]  # (H*W,): the pixels that show a unit ...
+    share_pixels: NDArray[np.uint32]  # (H*W+1,): the pixels that have one
+    pixels: NDArray[np.uint32]  # (H*W+1,): the pixels that show a unit ...
     units: NDArray[np.uint32]  # (H*W,): ... which one, by its place in the order of drawing ...
     density: NDArray[np.int32]  # (H*W,): ... and how many cover them
-    order: NDArray[np.uint32]  # (MAX_UNITS,): slots in the order of drawing
-    codes: NDArray[np.int32]  # (MAX_UNITS,): what a layer shows of each, in the same order
+    order: NDArray[np.uint32]  # (MAX_DRAWN,): slots in the order of drawing, MAX_UNITS + i for snapshot i
+    types: NDArray[np.uint32]  # (MAX_DRAWN,): their rows of the unit table, in the same order ...
+    x: NDArray[np.float64]  # (MAX_DRAWN,): ... their positions ...
+    y: NDArray[np.float64]  # (MAX_DRAWN,)
+    codes: NDArray[np.int32]  # (MAX_DRAWN,): ... and what a layer shows of them
     ranks: NDArray[np.int32]  # for sorting
     column_x: NDArray[np.float64]  # (W,): world x of the pixels' centres
     row_y: NDArray[np.float64]  # (H,): and y
@@ -128,11 +143,15 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
         top=np.zeros(size, np.uint32),
         discs=np.zeros(size, np.int32),
         share=np.zeros(size, np.int64),
-        pixels=np.zeros(size, np.uint32),
+        share_pixels=np.zeros(size + 1, np.uint32),
+        pixels=np.zeros(size + 1, np.uint32),
         units=np.zeros(size, np.uint32),
         density=np.zeros(size, np.int32),
-        order=np.zeros(MAX_UNITS, np.uint32),
-        codes=np.zeros(MAX_UNITS, np.int32),
+        order=np.zeros(MAX_DRAWN, np.uint32),
+        types=np.zeros(MAX_DRAWN, np.uint32),
+        x=np.zeros(MAX_DRAWN),
+        y=np.zeros(MAX_DRAWN),
+        codes=np.zeros(MAX_DRAWN, np.int32),
         ranks=np.zeros(_RANKS + 1, np.int32),
         column_x=np.zeros(width),
         row_y=np.zeros(height),
@@ -149,10 +168,14 @@ def scratch_of(scratch, width, height):
         scratch.top,
         scratch.discs,
         scratch.share,
+        scratch.share_pixels,
         scratch.pixels,
         scratch.units,
         scratch.density,
         scratch.order,
+        scratch.types,
+        scratch.x,
+        scratch.y,
         scratch.codes,
         scratch.ranks,
         scratch.column_x[:width],
@@ -236,7 +259,21 @@ def draw_visibility(world, player, scratch, out, first):
 
 
 @jit
-def draw_ground(world, player, content, scratch, out, first):
+def draw_footprints(count, scratch, out, first):
+    """Zero the pixels whose cells are covered by the footprints of what the player sees or remembers."""
+    width = len(scratch.column_x)
+    for unit in range(count):
+        unit_type = scratch.types[unit]
+        if FOOTPRINT_WIDTH[unit_type] > 0:
+            left, bottom, right, top = footprint_cells(unit_type, scratch.x[unit], scratch.y[unit])
+            first_column, last_column = inside(scratch.column_x, left, right)
+            first_row, last_row = inside(scratch.row_y, bottom, top)
+            for row in range(first_row, last_row):
+                fill(out, first + row * width + first_column, last_column - first_column, 0)
+
+
+@jit
+def draw_ground(world, player, content, count, scratch, out, first):
     """A layer without its units. Values of these layers are their codes too."""
     if content == HEIGHT_MAP:
         fill_rectangle(out, first, scratch, 0.0, 0.0, MAP_SIZE, MAP_SIZE, GROUND_HEIGHT)
@@ -245,14 +282,15 @@ def draw_ground(world, player, content, scratch, out, first):
     elif content == PATHABLE or content == BUILDABLE:
         left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
         fill_rectangle(out, first, scratch, left, bottom, right, top, 1)
+        draw_footprints(count, scratch, out, first)
     else:
         fill(out, first, len(scratch.column_x) * len(scratch.row_y), 0)
 
 
 @jit
 def sort_units(world, player, scratch):
-    """Put the slots of the units that a player sees into the order of drawing; return how many they are."""
-    seen, order, ranks = scratch.codes, scratch.order, scratch.ranks
+    """Put the units that a player sees, and its snapshots, into the order of drawing; return how many they are."""
+    seen, ranks = scratch.codes, scratch.ranks
     ranks[:] = 0
     count = 0
     for slot in range(world.slots):
@@ -260,13 +298,54 @@ def sort_units(world, player, scratch):
             seen[count] = slot
             count += 1
             ranks[_RANK[world.type[slot]] + 1] += 1
+    for index in range(world.snapshots[player - 1]):
+        seen[count] = MAX_UNITS + index
+        count += 1
+        ranks[_RANK[world.snapshot_type[player - 1, index]] + 1] += 1
     for rank in range(_RANKS):
         ranks[rank + 1] += ranks[rank]  # where the units of each rank begin
     for i in range(count):
-        rank = _RANK[world.type[seen[i]]]
-        order[ranks[rank]] = seen[i]
+        slot = seen[i]
+        if slot < MAX_UNITS:
+            unit_type, x, y = world.type[slot], world.x[slot], world.y[slot]
+        else:
+            index = slot - MAX_UNITS
+            unit_type = world.snapshot_type[player - 1, index]
+            x, y = world.snapshot_x[player - 1, index], world.snapshot_y[player - 1, index]
+        rank = _RANK[unit_type]
+        place = ranks[rank]
         ranks[rank] += 1
+        scratch.order[place] = slot
+        scratch.types[place] = unit_type
+        scratch.x[place] = x
+        scratch.y[place] = y
     return count
+
+
+@jit
+def shown_layers(world, player, count, scratch):
+    """Mask of the layers of units that show anything of the units seen."""
+    selected, energy, shields, active, progress, alerts = False, False, False, False, False, False
+    for unit in range(count):
+        slot = scratch.order[unit]
+        if slot >= MAX_UNITS:
+            progress = True
+            continue
+        selected |= world.selected[slot] != 0
+        energy |= world.energy[slot] > 0.0
+        shields |= world.shields[slot] > 0.0
+        active |= world.queue_count[slot] != 0
+        progress |= world.progress[slot] < 1.0
+        alerts |= world.hurt_loop[slot] != 0
+    return (
+        _ALWAYS
+        | selected * (1 << SELECTED)
+        | energy * _ENERGY_LAYERS
+        | shields * _SHIELD_LAYERS
+        | active * (1 << ACTIVE)
+        | progress * (1 << BUILD_PROGRESS)
+        | alerts * (1 << ALERTS)
+    )
 
 
 @jit
@@ -278,15 +357,18 @@ def ratio(value, maximum):
 
 
 @jit
-def unit_value(world, slot, player, content):
-    """What a layer shows of a unit."""
-    unit_type = world.type[slot]
-    if content == PLAYER_ID:
-        return NEUTRAL_PLAYER_ID if world.owner[slot] == NEUTRAL else int64(world.owner[slot])
-    if content == PLAYER_RELATIVE:
-        return player_relative(world.owner[slot], player)
+def unit_value(world, player, content, unit, scratch):
+    """What a layer shows of a unit or snapshot."""
+    slot = scratch.order[unit]
+    unit_type = scratch.types[unit]
     if content == UNIT_TYPE:
         return int64(ID[unit_type])
+    if slot >= MAX_UNITS:
+        return snapshot_value(world, player, content, int64(slot) - MAX_UNITS)
+    if content == PLAYER_ID:
+        return player_id(world.owner[slot])
+    if content == PLAYER_RELATIVE:
+        return player_relative(world.owner[slot], player)
     if content == SELECTED:
         return (int64(world.selected[slot]) >> (player - 1)) & 1
     if content == UNIT_HIT_POINTS:
@@ -301,18 +383,49 @@ def unit_value(world, slot, player, content):
         return int(world.shields[slot] + 0.5)
     if content == UNIT_SHIELDS_RATIO:
         return ratio(world.shields[slot], SHIELDS[unit_type])
-    # ACTIVE: a structure at work; the game says it of no other unit
-    return 1 if STRUCTURE[unit_type] and world.order_count[slot] > 0 else 0
+    if content == ACTIVE:
+        return 1 if world.queue_count[slot] > 0 else 0
+    if content == BUILD_PROGRESS:
+        return progress_value(world.progress[slot])
+    # ALERTS
+    hurt = world.hurt_loop[slot] > 0 and world.game_loop - world.hurt_loop[slot] < ALERT_LOOPS
+    return 1 if hurt and world.owner[slot] == player else 0
 
 
 @jit
-def cover(scratch, pixel, unit, drawn):
-    """Put a unit on top of a pixel; return how many pixels show a unit now."""
-    if scratch.discs[pixel] == 0:
+def snapshot_value(world, player, content, index):
+    """What a layer shows of a snapshot: nothing of what changes in the fog."""
+    owner = world.snapshot_owner[player - 1, index]
+    if content == PLAYER_ID:
+        return player_id(owner)
+    if content == PLAYER_RELATIVE:
+        return player_relative(owner, player)
+    if content == BUILD_PROGRESS:
+        return progress_value(world.snapshot_progress[player - 1, index])
+    return 0
+
+
+@jit
+def player_id(owner):
+    """A unit's owner as the layer numbers it."""
+    return NEUTRAL_PLAYER_ID if owner == NEUTRAL else int64(owner)
+
+
+@jit
+def progress_value(progress):
+    """Progress of construction as 0..255; 0 when it is finished."""
+    return 0 if progress >= 1.0 else int(progress * FULL_RATIO)
+
+
+@jit
+def cover(scratch, first, last, unit, drawn):
+    """Put a unit on top of a row of pixels; return how many pixels show a unit now."""
+    for pixel in range(first, last):
+        # noted in any case, and kept only where nothing was before: cheaper than to branch
         scratch.pixels[drawn] = pixel
-        drawn += 1
-    scratch.discs[pixel] += 1
-    scratch.top[pixel] = unit
+        drawn += scratch.discs[pixel] == 0
+        scratch.discs[pixel] += 1
+        scratch.top[pixel] = unit
     return drawn
 
 
@@ -321,38 +434,37 @@ def cover_discs(world, player, count, width, height, scratch):
     """Cover the screen with the units' discs."""
     drawn = 0
     for unit in range(count):
-        slot = scratch.order[unit]
-        radius = disc_radius(width, RADIUS[world.type[slot]])
-        column, row = screen_pixel(world, player, width, height, world.x[slot], world.y[slot])
+        radius = disc_radius(width, RADIUS[scratch.types[unit]])
+        column, row = screen_pixel(world, player, width, height, scratch.x[unit], scratch.y[unit])
         half = radius
         for distance in range(radius + 1):
             while half * half + distance * distance > radius * radius + radius:
                 half -= 1
-            for side in range(-1, 2, 2):
-                y = row + side * distance
-                if (side == 1 and distance == 0) or y < 0 or y >= height:
-                    continue
-                for x in range(max(0, column - half), min(width - 1, column + half) + 1):
-                    drawn = cover(scratch, y * width + x, unit, drawn)
+            left, right = max(0, column - half), min(width, column + half + 1)
+            y = row + distance
+            if 0 <= y < height:
+                drawn = cover(scratch, y * width + left, y * width + right, unit, drawn)
+            y = row - distance
+            if distance > 0 and 0 <= y < height:
+                drawn = cover(scratch, y * width + left, y * width + right, unit, drawn)
     return drawn
 
 
 @jit
-def cover_squares(world, count, width, height, scratch):
+def cover_squares(count, width, height, scratch):
     """Cover the minimap with the units' squares."""
     drawn = 0
     for unit in range(count):
-        slot = scratch.order[unit]
-        diameter = 2.0 * MINIMAP_RADIUS[world.type[slot]]
+        diameter = 2.0 * MINIMAP_RADIUS[scratch.types[unit]]
         if diameter == 0.0:
             continue
         columns = max(1, int(diameter * width / MAP_SIZE))
         rows = max(1, int(diameter * height / MAP_SIZE))
-        column = int(np.floor(world.x[slot] * width / MAP_SIZE - columns / 2 + 0.5))
-        row = int(np.floor((MAP_SIZE - world.y[slot]) * height / MAP_SIZE - rows / 2 + 0.5))
+        column = int(np.floor(scratch.x[unit] * width / MAP_SIZE - columns / 2 + 0.5))
+        row = int(np.floor((MAP_SIZE - scratch.y[unit]) * height / MAP_SIZE - rows / 2 + 0.5))
+        left, right = max(0, column), min(width, column + columns)
         for y in range(max(0, row), min(height, row + rows)):
-            for x in range(max(0, column), min(width, column + columns)):
-                drawn = cover(scratch, y * width + x, unit, drawn)
+            drawn = cover(scratch, y * width + left, y * width + right, unit, drawn)
     return drawn
 
 
@@ -379,16 +491,16 @@ def finish_cover(scratch, drawn):
 
 
 @jit
-def draw_units(world, player, content, count, drawn, scratch, tables, out, first):
-    """What a layer shows of the units, into the pixels that they cover."""
+def draw_units(world, player, content, shown, count, drawn, scratch, tables, out, first):
+    """What a layer shows of the units, into the pixels that they cover; `shown` of shown_layers."""
     layer = out[first:]
     if content == UNIT_DENSITY:
         for i in range(drawn):
             layer[scratch.pixels[i]] = scratch.density[i]
-    elif _IS_OF_UNITS[content]:
+    elif (shown >> content) & 1:
         anything = 0
         for unit in range(count):
-            scratch.codes[unit] = encode(tables, content, unit_value(world, scratch.order[unit], player, content))
+            scratch.codes[unit] = encode(tables, content, unit_value(world, player, content, unit, scratch))
             anything |= scratch.codes[unit]
         if anything:
             for i in range(drawn):
@@ -401,7 +513,9 @@ def draw_units(world, player, content, count, drawn, scratch, tables, out, first
 @jit
 def strip(line, radius):
     """Area between 0 and `line` under the upper half of a circle round 0; negative left of it."""
-    t = max(-1.0, min(1.0, line / radius))
+    if abs(line) >= radius:
+        return math.copysign(math.pi / 4 * radius * radius, line)
+    t = line / radius
     return 0.5 * (t * math.sqrt(1.0 - t * t) + math.asin(t)) * radius * radius
 
 
@@ -425,36 +539,37 @@ def draw_shares(world, player, count, width, height, scratch, out, first):
     """Draw unit_density_aa: the sum of the discs' shares of each pixel, rounded down."""
     strips, corners, share = scratch.column_strips, scratch.corners, scratch.share
     scale = width / CAMERA_WIDTH
-    for summing in (True, False):  # then write and clear
-        for unit in range(count):
-            slot = scratch.order[unit]
-            radius = RADIUS[world.type[slot]] * scale
-            x = width / 2 + (world.x[slot] - world.camera_x[player - 1]) * scale
-            y = height / 2 - (world.y[slot] - world.camera_y[player - 1]) * scale
-            left, right = max(0, int(np.floor(x - radius))), min(width, int(np.floor(x + radius)) + 1)
-            top, bottom = max(0, int(np.floor(y - radius))), min(height, int(np.floor(y + radius)) + 1)
-            if left >= right or top >= bottom:
-                continue
-            if not summing:
-                for row in range(top, bottom):
-                    for pixel in range(row * width + left, row * width + right):
-                        if share[pixel] > 0:
-                            out[first + pixel] = min(share[pixel] >> SHARE_BITS, MOST_UNITS)
-                            share[pixel] = 0
-                continue
-            for line in range(left, right + 1):
-                strips[line] = strip(line - x, radius)
-                corners[line] = corner(line - x, top - y, strips[line], strip(top - y, radius), radius)
-            for row in range(top, bottom):
-                row_strip = strip(row + 1 - y, radius)
-                above, beside = corners[left], corner(left - x, row + 1 - y, strips[left], row_strip, radius)
-                corners[left] = beside
-                for column in range(left, right):
-                    below = corner(column + 1 - x, row + 1 - y, strips[column + 1], row_strip, radius)
-                    area = below - beside - corners[column + 1] + above
-                    share[row * width + column] += int(area * (FULL_SHARE << SHARE_BITS) + 0.5)
-                    above, beside = corners[column + 1], below
-                    corners[column + 1] = below
+    drawn = 0
+    for unit in range(count):
+        radius = RADIUS[scratch.types[unit]] * scale
+        x = width / 2 + (scratch.x[unit] - world.camera_x[player - 1]) * scale
+        y = height / 2 - (scratch.y[unit] - world.camera_y[player - 1]) * scale
+        left, right = max(0, int(np.floor(x - radius))), min(width, int(np.floor(x + radius)) + 1)
+        top, bottom = max(0, int(np.floor(y - radius))), min(height, int(np.floor(y + radius)) + 1)
+        if left >= right or top >= bottom:
+            continue
+        top_strip = strip(top - y, radius)
+        for line in range(left, right + 1):
+            strips[line] = strip(line - x, radius)
+            corners[line] = corner(line - x, top - y, strips[line], top_strip, radius)
+        for row in range(top, bottom):
+            row_strip = strip(row + 1 - y, radius)
+            above, beside = corners[left], corner(left - x, row + 1 - y, strips[left], row_strip, radius)
+            corners[left] = beside
+            for column in range(left, right):
+                below = corner(column + 1 - x, row + 1 - y, strips[column + 1], row_strip, radius)
+                area = below - beside - corners[column + 1] + above
+                above, beside = corners[column + 1], below
+                corners[column + 1] = below
+                pixel = row * width + column
+                added = int(area * (FULL_SHARE << SHARE_BITS) + 0.5)
+                scratch.share_pixels[drawn] = pixel
+                drawn += (share[pixel] == 0) & (added > 0)
+                share[pixel] += added
+    for i in range(drawn):
+        pixel = scratch.share_pixels[i]
+        out[first + pixel] = min(share[pixel] >> SHARE_BITS, MOST_UNITS)
+        share[pixel] = 0
 
 
 # --- what Python calls ---
@@ -486,12 +601,13 @@ def _draw_screen(worlds, mask, player, sizes, layers, tables, scratch, out):
         for row in range(height):
             area.row_y[row] = screen_point(world, player, width, height, 0, row)[1]
         count = sort_units(world, player, area)
+        shown = shown_layers(world, player, count, area)
         drawn = cover_discs(world, player, count, width, height, area)
         finish_cover(area, drawn)
         for channel in range(channels):
             first = (game * channels + channel) * size
-            draw_ground(world, player, layers[channel], area, flat, first)
-            draw_units(world, player, layers[channel], count, drawn, area, tables, flat, first)
+            draw_ground(world, player, layers[channel], count, area, flat, first)
+            draw_units(world, player, layers[channel], shown, count, drawn, area, tables, flat, first)
             if layers[channel] == UNIT_DENSITY_AA:
                 draw_shares(world, player, count, width, height, area, flat, first)
 
@@ -511,13 +627,14 @@ def _draw_minimap(worlds, mask, player, sizes, layers, tables, scratch, out):
             continue
         world = worlds[game]
         count = sort_units(world, player, area)
-        drawn = cover_squares(world, count, width, height, area)
+        shown = shown_layers(world, player, count, area)
+        drawn = cover_squares(count, width, height, area)
         finish_cover(area, drawn)
         for channel in range(channels):
             first = (game * channels + channel) * size
             content = _MINIMAP_CONTENTS[layers[channel]]
-            draw_ground(world, player, content, area, flat, first)
-            draw_units(world, player, content, count, drawn, area, tables, flat, first)
+            draw_ground(world, player, content, count, area, flat, first)
+            draw_units(world, player, content, shown, count, drawn, area, tables, flat, first)
             if content == CAMERA:
                 draw_camera(world, player, width, height, sizes[1] / sizes[0], flat, first)
 

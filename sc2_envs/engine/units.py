@@ -11,7 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.world import BY_ORDER, EMPTY_HANDED, MAP_SIZE, MAX_UNITS, NEUTRAL, SETTLED, UNSETTLED
+from sc2_envs.engine.world import (
+    BY_ORDER,
+    EMPTY_HANDED,
+    MAP_SIZE,
+    MAX_DEATHS,
+    MAX_UNITS,
+    NEUTRAL,
+    SETTLED,
+    UNSETTLED,
+)
 
 LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
@@ -221,6 +230,8 @@ def create_unit(world, unit_type, owner, x, y):
     world.planted[slot] = 0
     world.passes[slot] = 0
     world.way[slot] = 0
+    world.faces[slot] = 0
+    world.side[slot] = 0
     world.target[slot] = 0
     world.target_slot[slot] = 0
     world.acquired[slot] = BY_ORDER
@@ -230,12 +241,14 @@ def create_unit(world, unit_type, owner, x, y):
     world.backswing[slot] = 0.0
     world.attacker[slot] = 0
     world.help_loop[slot] = -1000
+    world.hurt_loop[slot] = 0
     world.phase[slot] = 0
     world.timer[slot] = 0.0
     world.contents[slot] = CONTENTS[unit_type]
     world.occupant[slot] = 0
     world.carries[slot] = EMPTY_HANDED
     world.carried[slot] = 0
+    world.autocast[slot] = 0
     world.harvest_tag[slot] = 0
     world.progress[slot] = 1.0
     world.builder[slot] = 0
@@ -277,6 +290,18 @@ def remove_unit(world, slot):
         contents = world.contents[slot]
         geyser = create_unit(world, VESPENE_GEYSER, NEUTRAL, world.x[slot], world.y[slot])
         world.contents[geyser] = contents
+
+
+@jit
+def note_death(world, slot):
+    """Note for the pictures where a unit dies; called before it is removed."""
+    index = world.deaths % MAX_DEATHS
+    world.deaths += 1
+    world.death_type[index] = world.type[slot]
+    world.death_owner[index] = world.owner[slot]
+    world.death_loop[index] = world.game_loop
+    world.death_x[index] = world.x[slot]
+    world.death_y[index] = world.y[slot]
 
 
 @jit

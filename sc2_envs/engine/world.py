@@ -19,7 +19,11 @@ SCORE_CATEGORIES = (11, 5)  # pysc2's score_by_category
 SCORE_VITALS = (3, 3)  # pysc2's score_by_vital
 MAX_QUEUE = 5  # units that a structure can have in production
 MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its missile has landed
+MAX_CORNERS = 4 * MAX_UNITS  # of footprints, that ways can go round
+CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps round
+INCOME_SECONDS = 16  # normal seconds of which the income is remembered
 MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
+MAX_DEATHS = 32  # that a picture shows at a time
 
 CONTROL_GROUPS = 10
 
@@ -70,6 +74,8 @@ WORLD = np.dtype(
         ("trained", np.int32, (MAX_PLAYERS,)),  # fighting units that came out of production in this game loop
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("alert_loop", np.int32, (MAX_PLAYERS, 32)),  # game loop in which an alert was given last, by its number
+        ("idle_loops", np.int32, (MAX_PLAYERS, 2)),  # game loops of idle production and of idle workers, summed
+        ("income", np.int32, (MAX_PLAYERS, 2, INCOME_SECONDS)),  # minerals and vespene by normal second, a ring
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
         ("viewers", np.uint16, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # how many see the cell: units, and the map itself
         ("revealed_drawn", np.int64),  # the map counts as a viewer of what it reveals
@@ -87,6 +93,20 @@ WORLD = np.dtype(
         # --- the ground ---
         ("obstacles", np.uint8, (MAP_SIZE, MAP_SIZE)),  # cell [y, x]: 1 where a footprint stands
         ("obstacles_changed", np.int64),  # counts the changes of it, so that paths know that they are old
+        # what the search for a way (paths.py) knows of the obstacles, and its working memory
+        ("walls", np.int64, (MAP_SIZE,)),  # bit y of walls[x]: cell (x, y) is blocked
+        ("walls_age", np.int64),  # obstacles_changed when walls and corners were drawn
+        ("corners", np.int64),  # how many
+        ("corner_x", np.uint8, (MAX_CORNERS,)),
+        ("corner_y", np.uint8, (MAX_CORNERS,)),
+        ("corner_side", np.uint8, (MAX_CORNERS,)),  # where the open ground is: bit 0 to the right, bit 1 above
+        ("node_state", np.uint8, (MAX_CORNERS,)),
+        ("node_from", np.int16, (MAX_CORNERS,)),
+        ("node_cost", np.float32, (MAX_CORNERS,)),
+        ("reached", np.int64, (MAP_SIZE,)),  # as walls: where the unit that asks can get to
+        # neighbours: first unit in each cell, slot + 1, filled and emptied within settle_units
+        ("cell_first", np.int16, (CELLS * CELLS,)),
+        ("settled_age", np.int64),  # obstacles_changed when it was last seen that nobody stands inside them
         # --- missiles in flight, in the order of firing ---
         ("missiles", np.int64),  # how many
         ("missile_type", np.int16, (MAX_MISSILES,)),  # unit type whose weapon fired it
@@ -95,6 +115,13 @@ WORLD = np.dtype(
         ("missile_target", np.int32, (MAX_MISSILES,)),  # tag of whom it flies to
         ("missile_x", np.float64, (MAX_MISSILES,)),
         ("missile_y", np.float64, (MAX_MISSILES,)),
+        # --- the last deaths, for pictures: death number n is entry n modulo MAX_DEATHS ---
+        ("deaths", np.int64),  # how many there were in this episode
+        ("death_type", np.int16, (MAX_DEATHS,)),
+        ("death_owner", np.uint8, (MAX_DEATHS,)),
+        ("death_loop", np.int32, (MAX_DEATHS,)),
+        ("death_x", np.float64, (MAX_DEATHS,)),
+        ("death_y", np.float64, (MAX_DEATHS,)),
         # --- units, by slot ---
         ("slots", np.int64),  # slots in use are all below this number
         ("next_tag", np.int64),
@@ -131,12 +158,20 @@ WORLD = np.dtype(
         ("speed", np.float64, (MAX_UNITS,)),  # world units a game loop, now
         ("planted", np.uint8, (MAX_UNITS,)),  # stands its ground in this game loop: nobody pushes it
         ("passes", np.uint8, (MAX_UNITS,)),  # walks through other units in this game loop, and they through it
-        ("way", np.uint8, (MAX_UNITS,)),  # has a corner to go round before its goal ...
-        ("way_x", np.float64, (MAX_UNITS,)),  # ... this one
+        ("way", np.uint8, (MAX_UNITS,)),  # of paths.py: how the unit gets to its goal
+        ("way_x", np.float64, (MAX_UNITS,)),  # where it walks to now: its goal, or a corner before it
         ("way_y", np.float64, (MAX_UNITS,)),
+        ("way_next_x", np.float64, (MAX_UNITS,)),  # and after that corner
+        ("way_next_y", np.float64, (MAX_UNITS,)),
         ("way_goal_x", np.float64, (MAX_UNITS,)),  # for this goal
         ("way_goal_y", np.float64, (MAX_UNITS,)),
+        ("way_box", np.uint8, (MAX_UNITS, 4)),  # cells of the footprint on the goal (footprint_cells), or zeros
         ("way_age", np.int64, (MAX_UNITS,)),  # and these obstacles (obstacles_changed)
+        ("faces", np.uint8, (MAX_UNITS,)),  # has turned to where it walks
+        ("side", np.int8, (MAX_UNITS,)),  # of what stands in its way it passes on: positive left; loops to remember it
+        ("nearest", np.float64, (MAX_UNITS,)),  # to its goal that it has come
+        ("blocked", np.int16, (MAX_UNITS,)),  # game loops in which others kept it from coming nearer
+        ("cell_next", np.int16, (MAX_UNITS,)),  # next unit of the same cell, slot + 1
         # fighting; times are game loops
         ("target", np.int32, (MAX_UNITS,)),  # tag of the unit that it fights, 0 = nobody
         ("target_slot", np.int32, (MAX_UNITS,)),  # where that unit was found last
@@ -154,6 +189,7 @@ WORLD = np.dtype(
         ("population", np.int32, (MAX_PLAYERS,)),  # units of each player
         ("fighters", np.int32, (MAX_PLAYERS,)),  # and their slots, listed anew in each game loop of a war: how many ...
         ("fighter", np.int16, (MAX_PLAYERS, MAX_UNITS)),  # ... and which
+        ("hurt_loop", np.int32, (MAX_UNITS,)),  # game loop in which it was hurt last, 0 = never
         # harvesting and building; `phase` and `timer` belong to the first order
         ("phase", np.uint8, (MAX_UNITS,)),
         ("timer", np.float64, (MAX_UNITS,)),  # game loops left in this phase
@@ -161,6 +197,7 @@ WORLD = np.dtype(
         ("occupant", np.int32, (MAX_UNITS,)),  # of a resource: tag of the worker at work on it, 0 = free
         ("carries", np.uint8, (MAX_UNITS,)),  # EMPTY_HANDED, MINERALS or VESPENE
         ("carried", np.int32, (MAX_UNITS,)),  # how much of it
+        ("autocast", np.uint8, (MAX_UNITS,)),  # of a worker: it repairs by itself when it is idle
         ("harvest_tag", np.int32, (MAX_UNITS,)),  # of a worker: tag of the resource that it works on, 0 = none
         ("progress", np.float64, (MAX_UNITS,)),  # of a structure's construction, 0 to 1; 1 for all others
         ("builder", np.int32, (MAX_UNITS,)),  # of a structure under construction: tag of its worker, 0 = halted

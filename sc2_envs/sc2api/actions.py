@@ -1,11 +1,13 @@
 """The protocol's actions as the engine's functions: the two speak of the same things in other words.
 
-The feature interface's actions are translated one to one. Commands may name the general ability ("Move", 3794), as
-pysc2's agents do, or a special one (16): the engine picks the special one that the selected units have.
+Actions of the feature interface are translated one to one; those of the raw interface become `commands`. An action may
+name the general ability ("Move", 3794), as pysc2's agents do, or a special one (16): the engine picks the special one
+that the units have.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from s2clientprotocol import error_pb2
 
 from sc2_envs.actions import ARGUMENT_NAMES, ARGUMENT_SIZES, FUNCTIONS, FunctionKind
+from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 
 NO_OP = int(FunctionKind.no_op)
 
@@ -59,7 +62,7 @@ class Translator:
     def __init__(self, screen_size: tuple[int, int], minimap_size: tuple[int, int]) -> None:
         self._sizes = {"screen": screen_size, "screen2": screen_size, "minimap": minimap_size}
 
-    def call(self, action: Any) -> Call:
+    def call(self, action: Any) -> Call | RawCommand | RawCameraMove:
         """The call that does what an Action asks; `no_op` for an empty one.
 
         Raises:
@@ -69,7 +72,9 @@ class Translator:
             return self._ui(action.action_ui)
         if action.HasField("action_feature_layer"):
             return self._spatial(action.action_feature_layer)
-        if action.HasField("action_raw") or action.HasField("action_render") or action.HasField("action_chat"):
+        if action.HasField("action_raw"):
+            return _raw(action.action_raw)
+        if action.HasField("action_render") or action.HasField("action_chat"):
             raise ActionRefused(error_pb2.NotSupported)
         return self._make(NO_OP)
 
@@ -149,6 +154,33 @@ class Translator:
         if not 0 <= value < ARGUMENT_SIZES[name]:
             raise ActionRefused(error_pb2.Error)
         return int(value)
+
+
+def _raw(action: Any) -> RawCommand | RawCameraMove:
+    kind = action.WhichOneof("action")
+    if kind == "camera_move":
+        centre = action.camera_move.center_world_space
+        return RawCameraMove(_finite(centre.x), _finite(centre.y))
+    if kind == "unit_command":
+        command = action.unit_command
+        has_target = command.WhichOneof("target") is not None
+        return RawCommand(
+            function=_function_of_ability(
+                command.ability_id, FunctionKind.cmd_screen if has_target else FunctionKind.cmd_quick
+            ),
+            tags=tuple(command.unit_tags),
+            x=_finite(command.target_world_space_pos.x),
+            y=_finite(command.target_world_space_pos.y),
+            target=command.target_unit_tag,
+            queued=command.queue_command,
+        )
+    raise ActionRefused(error_pb2.NotSupported)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ActionRefused(error_pb2.Error)
+    return value
 
 
 def _function_of_ability(ability: int, kind: FunctionKind) -> int:

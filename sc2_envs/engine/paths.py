@@ -1,0 +1,579 @@
+"""Ways round obstacles: where a unit can stand, what it sees straight ahead, and which corner it goes round next.
+
+Obstacles are the cells under the footprints of structures and resources (`world.obstacles`). Against them a unit counts
+as a square of half-side INNER_RADIUS, so that where its centre can be is bounded by lines parallel to the axes, and the
+shortest way from one point to another runs straight from corner to corner of these bounds. Where the straight line is
+blocked, A* over the corners finds that way (it tests a line only when the line is about to be used), and the unit
+remembers the first corner and what comes after it.
+
+A goal in a footprint is reached by touching the footprint; a goal that cannot be reached is replaced by the nearest
+point that can.
+"""
+
+import numpy as np
+
+from sc2_envs.engine.compile import jit
+from sc2_envs.engine.units import FOOTPRINT_WIDTH, INNER_RADIUS, footprint_cells, on_grid
+from sc2_envs.engine.world import MAP_SIZE
+
+TOUCHING = 2.0 / 4096  # overlap that is left alone: what rounding to the grid of positions can leave
+
+# values of a unit's `way`: how it gets to its goal
+UNKNOWN = 0  # has to be looked for
+STRAIGHT = 1  # walks straight to the goal
+CORNER = 2  # walks to a corner first
+ASIDE = 3  # cannot get to the goal and walks to the nearest point that it can get to
+
+SEES_BEHIND = 2.0  # world units before a corner from which on it is tested whether what comes after is in sight
+
+# values of `node_state` in the search
+TENTATIVE = 0  # nobody has looked whether the line that leads here is open
+SEEN = 1  # it is
+DONE = 2  # ... and the best way here is known
+UNUSABLE = 3  # the unit has no place there
+
+OUTSIDE = -(2**63)  # row 63 as a bit, which no map's playable area touches: blocked, so that shifts stay simple
+NOWHERE = 1e9  # length of a way that is not known
+
+
+# --- standing ---
+
+
+@jit
+def is_free(world, x, y, radius):
+    """Whether a unit can stand there: no footprint under its square."""
+    for row in range(int(np.floor(y - radius)), int(np.ceil(y + radius))):
+        for column in range(int(np.floor(x - radius)), int(np.ceil(x + radius))):
+            if world.obstacles[row, column] != 0:
+                return False
+    return True
+
+
+@jit
+def is_inside(world, x, y):
+    """Whether a point is in the playable area."""
+    return world.playable[0] <= x and x <= world.playable[2] and world.playable[1] <= y and y <= world.playable[3]
+
+
+@jit
+def nearest_free(world, x, y, radius):
+    """The nearest point where a unit can stand; the point itself where there is none.
+
+    It differs from (x, y) in a coordinate only where the unit would touch the line between two cells.
+    """
+    best_x, best_y, best = x, y, NOWHERE
+    if is_free(world, x, y, radius):
+        return x, y
+    for reach in (3, 8, MAP_SIZE):
+        for i in range(-2 * reach, 2 * reach + 2):
+            candidate_x = beside_line(x, i, radius)
+            for j in range(-2 * reach, 2 * reach + 2):
+                candidate_y = beside_line(y, j, radius)
+                distance = (candidate_x - x) ** 2 + (candidate_y - y) ** 2
+                if distance < best and is_inside(world, candidate_x, candidate_y):
+                    if is_free(world, candidate_x, candidate_y, radius):
+                        best_x, best_y, best = candidate_x, candidate_y, distance
+        if best <= (reach - 1) ** 2:
+            break
+    return best_x, best_y
+
+
+@jit
+def beside_line(value, i, radius):
+    """The i-th position on an axis at which a unit touches a line between cells, counted from a value; 0: the value."""
+    if i == 0:
+        return value
+    if i > 0:
+        i -= 1
+    line = np.floor(value) + i // 2
+    return line + radius if i % 2 == 0 else line - radius
+
+
+@jit
+def step_to(world, slot, x, y):
+    """Set a unit at a point nearby, as far as the playable area and footprints let it; True when it came there."""
+    wanted_x, wanted_y = x, y
+    x = min(max(x, world.playable[0]), world.playable[2])
+    y = min(max(y, world.playable[1]), world.playable[3])
+    if world.obstacles_changed > 0:
+        radius = INNER_RADIUS[world.type[slot]]
+        if not is_free(world, x, y, radius):
+            # along one axis after the other: so it slides along a wall
+            x = slide_along(world, world.x[slot], x, world.y[slot], radius, True)
+            y = slide_along(world, world.y[slot], y, x, radius, False)
+    world.x[slot] = x
+    world.y[slot] = y
+    return abs(x - wanted_x) <= TOUCHING and abs(y - wanted_y) <= TOUCHING
+
+
+@jit
+def slide_along(world, start, end, other, radius, is_x):
+    """How far a unit gets from `start` to `end` on one axis, when the other coordinate is `other`."""
+    first, last = int(np.floor(other - radius)), int(np.ceil(other + radius))
+    forward = end > start
+    edge = int(np.ceil(start + radius)) if forward else int(np.floor(start - radius)) - 1
+    ahead = int(np.ceil(end + radius)) if forward else int(np.floor(end - radius)) - 1
+    step = 1 if forward else -1
+    for line in range(edge, ahead, step):
+        for across in range(first, last):
+            blocked = world.obstacles[across, line] if is_x else world.obstacles[line, across]
+            if blocked != 0:
+                return line - radius if forward else line + 1 + radius
+    return end
+
+
+# --- seeing ---
+
+
+@jit
+def draw_walls(world):
+    """Bring walls and corners up to date with the obstacles."""
+    for column in range(MAP_SIZE):
+        bits = np.int64(OUTSIDE)
+        for row in range(MAP_SIZE - 1):
+            if world.obstacles[row, column] != 0:
+                bits |= np.int64(1) << row
+        world.walls[column] = bits
+    count = 0
+    for column in range(1, MAP_SIZE):
+        for row in range(1, MAP_SIZE - 1):
+            below_left, below_right = world.obstacles[row - 1, column - 1], world.obstacles[row - 1, column]
+            above_left, above_right = world.obstacles[row, column - 1], world.obstacles[row, column]
+            if int(below_left) + int(below_right) + int(above_left) + int(above_right) == 1:
+                world.corner_x[count] = column
+                world.corner_y[count] = row
+                world.corner_side[count] = (below_left + above_left) + 2 * (below_left + below_right)
+                count += 1
+    world.corners = count
+    world.walls_age = world.obstacles_changed
+
+
+@jit
+def is_open(world, x_1, y_1, x_2, y_2, radius):
+    """Whether a unit can walk straight from one point to another."""
+    if x_2 < x_1:
+        x_1, y_1, x_2, y_2 = x_2, y_2, x_1, y_1
+    radius -= TOUCHING
+    slope = (y_2 - y_1) / (x_2 - x_1) if x_2 > x_1 else 0.0
+    for column in range(int(np.floor(x_1 - radius)), int(np.ceil(x_2 + radius))):
+        # the part of the line on which the unit is over this column
+        if x_2 > x_1:
+            start = y_1 + slope * (max(column - radius, x_1) - x_1)
+            end = y_1 + slope * (min(column + 1 + radius, x_2) - x_1)
+        else:
+            start, end = y_1, y_2
+        first = int(np.floor(min(start, end) - radius))
+        last = int(np.ceil(max(start, end) + radius))
+        rows = ((np.int64(1) << (last - first)) - 1) << first
+        if world.walls[column] & rows != 0:
+            return False
+    return True
+
+
+@jit
+def straight_length(x_1, y_1, x_2, y_2, stop, box, radius):
+    """How far a unit walks straight towards a goal until it is within `stop` of it, or touches the footprint on it."""
+    dx = x_2 - x_1
+    dy = y_2 - y_1
+    distance = np.sqrt(dx * dx + dy * dy)
+    left = distance - stop
+    if box[2] > 0 and distance > 0.0:
+        touch = 0.0
+        if dx > 0.0:
+            touch = max(touch, (box[0] - radius - x_1) * distance / dx)
+        elif dx < 0.0:
+            touch = max(touch, (box[2] + radius - x_1) * distance / dx)
+        if dy > 0.0:
+            touch = max(touch, (box[1] - radius - y_1) * distance / dy)
+        elif dy < 0.0:
+            touch = max(touch, (box[3] + radius - y_1) * distance / dy)
+        left = min(left, touch)
+    return left
+
+
+@jit
+def sees_goal(world, x_1, y_1, x_2, y_2, stop, box, radius):
+    """Whether a unit can walk straight from the first point up to a goal."""
+    dx = x_2 - x_1
+    dy = y_2 - y_1
+    left = straight_length(x_1, y_1, x_2, y_2, stop, box, radius)
+    if left <= 0.0:
+        return True
+    share = left / np.sqrt(dx * dx + dy * dy)
+    return is_open(world, x_1, y_1, x_1 + dx * share, y_1 + dy * share, radius)
+
+
+@jit
+def goal_box(world, x, y):
+    """Cells of the footprint that a goal lies in, or zeros."""
+    if world.obstacles[int(y), int(x)] != 0:
+        for slot in range(world.slots):
+            if FOOTPRINT_WIDTH[world.type[slot]] > 0:
+                left, bottom, right, top = footprint_cells(world.type[slot], world.x[slot], world.y[slot])
+                if left <= x and x < right and bottom <= y and y < top:
+                    return left, bottom, right, top
+    return 0, 0, 0, 0
+
+
+@jit
+def unit_box(world, slot):
+    """The same, as the unit remembers it for its goal."""
+    box = world.way_box[slot]
+    return int(box[0]), int(box[1]), int(box[2]), int(box[3])
+
+
+@jit
+def touches_goal(world, slot):
+    """Whether the unit touches the footprint that its goal lies in."""
+    left, bottom, right, top = unit_box(world, slot)
+    reach = INNER_RADIUS[world.type[slot]] + TOUCHING
+    x, y = world.x[slot], world.y[slot]
+    return right > 0 and left - reach <= x and x <= right + reach and bottom - reach <= y and y <= top + reach
+
+
+# --- reaching ---
+
+
+@jit
+def flood(world, slot):
+    """Draw `reached`: bit y of column x, where the unit can get to the block of cells whose lower left one is (x, y).
+
+    A block is as many cells wide as the unit needs: units move from block to block.
+    """
+    size = block_size(world, slot)
+    left, bottom, right, top = block_limits(world, slot)
+    x = min(max(int(np.floor(world.x[slot] - (size - 1) / 2)), left), right)
+    y = min(max(int(np.floor(world.y[slot] - (size - 1) / 2)), bottom), top)
+    for column in range(MAP_SIZE):
+        world.reached[column] = 0
+    world.reached[x] = open_blocks(world, x, size, bottom, top) & (np.int64(1) << y)
+    changed = True
+    forward = True
+    while changed:
+        changed = False
+        for i in range(left, right + 1):
+            column = i if forward else left + right - i
+            before = world.reached[column]
+            bits = before
+            if column > left:
+                bits |= world.reached[column - 1]
+            if column < right:
+                bits |= world.reached[column + 1]
+            if bits == 0:
+                continue
+            blocks = open_blocks(world, column, size, bottom, top)
+            bits &= blocks
+            grown = bits
+            while True:
+                grown = (bits | bits << 1 | bits >> 1) & blocks
+                if grown == bits:
+                    break
+                bits = grown
+            if bits != before:
+                world.reached[column] = bits
+                changed = True
+        forward = not forward
+
+
+@jit
+def block_size(world, slot):
+    """How many cells wide the ground has to be for this unit."""
+    return int(np.ceil(2 * INNER_RADIUS[world.type[slot]]))
+
+
+@jit
+def block_limits(world, slot):
+    """First and last column and row of the blocks that the playable area leaves: left, bottom, right, top."""
+    radius = INNER_RADIUS[world.type[slot]]
+    size = block_size(world, slot)
+    return (
+        max(int(np.ceil(world.playable[0] + radius - size)), 0),
+        max(int(np.ceil(world.playable[1] + radius - size)), 0),
+        min(int(np.floor(world.playable[2] - radius)), MAP_SIZE - 1 - size),
+        min(int(np.floor(world.playable[3] - radius)), MAP_SIZE - 1 - size),
+    )
+
+
+@jit
+def open_blocks(world, column, size, bottom, top):
+    """Rows of a column, as bits, at which a block of so many cells is free."""
+    blocked = world.walls[column]
+    for i in range(size):
+        for j in range(size):
+            blocked |= world.walls[column + i] >> j
+    return ~blocked & (((np.int64(1) << (top + 1 - bottom)) - 1) << bottom)
+
+
+@jit
+def can_touch(world, slot, box):
+    """Whether the unit can get to where it touches a footprint."""
+    size = block_size(world, slot)
+    first = max(box[1] - size, 0)
+    rows = ((np.int64(1) << (box[3] + 1 - first)) - 1) << first
+    for column in range(max(box[0] - size, 0), min(box[2] + 1, MAP_SIZE)):
+        if world.reached[column] & rows != 0:
+            return True
+    return False
+
+
+@jit
+def nearest_reached(world, slot, x, y):
+    """The point nearest to a goal that the unit can get to, after `flood`; where it stands when there is none."""
+    radius = INNER_RADIUS[world.type[slot]]
+    size = block_size(world, slot)
+    x = min(max(x, world.playable[0]), world.playable[2])
+    y = min(max(y, world.playable[1]), world.playable[3])
+    best_x, best_y, best = world.x[slot], world.y[slot], NOWHERE
+    for column in range(MAP_SIZE):
+        bits = world.reached[column]
+        row = 0
+        while bits != 0:
+            if bits & 1 != 0:
+                near_x = min(max(x, column + radius), column + size - radius)
+                near_y = min(max(y, row + radius), row + size - radius)
+                distance = (near_x - x) ** 2 + (near_y - y) ** 2
+                if distance < best and is_inside(world, near_x, near_y):
+                    best_x, best_y, best = near_x, near_y, distance
+            bits >>= 1
+            row += 1
+    # between two free blocks the unit can stand nearer still
+    end = min(max(x, best_x - 1.0), best_x + 1.0)
+    best_x = slide_along(world, best_x, end, best_y, radius, True)
+    end = min(max(y, best_y - 1.0), best_y + 1.0)
+    best_y = slide_along(world, best_y, end, best_x, radius, False)
+    return on_grid(best_x), on_grid(best_y)
+
+
+# --- searching ---
+
+
+@jit
+def steer(world, slot, x, y, stop):
+    """Set `way` and the point that the unit walks to in this game loop, on its way to a goal."""
+    same = world.way_goal_x[slot] == x and world.way_goal_y[slot] == y and world.way[slot] != UNKNOWN
+    if world.obstacles_changed == 0:
+        if not same:
+            new_goal(world, slot, x, y)
+            aim_at(world, slot, STRAIGHT, x, y)
+        return
+    if world.way[slot] != UNKNOWN and world.way_age[slot] == world.obstacles_changed:
+        if same and (world.way[slot] != CORNER or not is_past_corner(world, slot, stop)):
+            return
+        if not same and world.way[slot] == CORNER and keeps_corner(world, slot, x, y, stop):
+            return
+    find_way(world, slot, x, y, stop)
+
+
+@jit
+def new_goal(world, slot, x, y):
+    """Remember the goal, and that nothing has been tried yet to get there."""
+    world.way_goal_x[slot] = x
+    world.way_goal_y[slot] = y
+    world.way_age[slot] = world.obstacles_changed
+    world.nearest[slot] = NOWHERE
+    world.blocked[slot] = 0
+
+
+@jit
+def aim_at(world, slot, way, x, y):
+    """Walk to this point now."""
+    world.way[slot] = way
+    if world.way_x[slot] != x or world.way_y[slot] != y:
+        world.faces[slot] = 0
+    world.way_x[slot] = x
+    world.way_y[slot] = y
+
+
+@jit
+def is_past_corner(world, slot, stop):
+    """Whether what comes after the corner is in sight: at the corner, or before it for a unit that was pushed."""
+    x, y = world.x[slot], world.y[slot]
+    dx = world.way_x[slot] - x
+    dy = world.way_y[slot] - y
+    if dx * dx + dy * dy > SEES_BEHIND * SEES_BEHIND:
+        return False
+    if dx == 0.0 and dy == 0.0:
+        return True
+    radius = INNER_RADIUS[world.type[slot]]
+    next_x, next_y = world.way_next_x[slot], world.way_next_y[slot]
+    if next_x == world.way_goal_x[slot] and next_y == world.way_goal_y[slot]:
+        return sees_goal(world, x, y, next_x, next_y, stop, unit_box(world, slot), radius)
+    return is_open(world, x, y, next_x, next_y, radius)
+
+
+@jit
+def keeps_corner(world, slot, x, y, stop):
+    """Whether a goal that has moved a little is still behind the same corner."""
+    if (world.way_goal_x[slot] - x) ** 2 + (world.way_goal_y[slot] - y) ** 2 > 1.0:
+        return False
+    if world.way_x[slot] == world.x[slot] and world.way_y[slot] == world.y[slot]:
+        return False
+    radius = INNER_RADIUS[world.type[slot]]
+    return not sees_goal(world, world.x[slot], world.y[slot], x, y, stop, unit_box(world, slot), radius)
+
+
+@jit
+def find_way(world, slot, x, y, stop):
+    """Look for the way to a goal."""
+    radius = INNER_RADIUS[world.type[slot]]
+    if world.walls_age != world.obstacles_changed:
+        draw_walls(world)
+    if not is_free(world, world.x[slot], world.y[slot], radius):
+        push_out(world, slot)
+    if world.way_goal_x[slot] != x or world.way_goal_y[slot] != y:
+        new_goal(world, slot, x, y)
+    world.way_age[slot] = world.obstacles_changed
+    box = goal_box(world, x, y)
+    for i in range(4):
+        world.way_box[slot, i] = box[i]
+    can_stand = is_free(world, x, y, radius)
+    if can_stand or stop > 0.0:
+        if sees_goal(world, world.x[slot], world.y[slot], x, y, stop, box, radius):
+            aim_at(world, slot, STRAIGHT, x, y)
+            return
+    flood(world, slot)
+    near_x, near_y = nearest_reached(world, slot, x, y)
+    if box[2] > 0 and stop > 0.0:
+        can_reach = can_touch(world, slot, box)
+    else:
+        can_reach = (near_x - x) ** 2 + (near_y - y) ** 2 <= stop * stop
+    if can_reach and find_corner(world, slot, x, y, stop, box):
+        return
+    if not is_open(world, world.x[slot], world.y[slot], near_x, near_y, radius):
+        if find_corner(world, slot, near_x, near_y, 0.0, (0, 0, 0, 0)):
+            return
+        near_x, near_y = world.x[slot], world.y[slot]
+    aim_at(world, slot, ASIDE, near_x, near_y)
+
+
+@jit
+def push_out(world, slot):
+    """Set a unit that stands in a footprint beside it."""
+    radius = INNER_RADIUS[world.type[slot]]
+    world.x[slot], world.y[slot] = nearest_free(world, world.x[slot], world.y[slot], radius)
+    world.way[slot] = UNKNOWN
+
+
+@jit
+def node_point(world, node, ends, radius):
+    """Where a node of the search is: a corner, the start or the goal (the last two, whose points are `ends`)."""
+    if node == world.corners:
+        return ends[0], ends[1]
+    if node > world.corners:
+        return ends[2], ends[3]
+    side = world.corner_side[node]
+    x = float(world.corner_x[node]) + (radius if side & 1 else -radius)
+    y = float(world.corner_y[node]) + (radius if side & 2 else -radius)
+    return x, y
+
+
+@jit
+def bends_round(world, node, dx, dy):
+    """Whether a shortest way that passes a corner can have this direction there: beside the obstacle, not at it."""
+    if node >= world.corners:
+        return True
+    side = world.corner_side[node]
+    return (dx if side & 1 else -dx) * (dy if side & 2 else -dy) <= 0.0
+
+
+@jit
+def find_corner(world, slot, x, y, stop, box):
+    """A* over the corners; sets the first corner on the shortest way and what comes after. False: there is no way."""
+    radius = INNER_RADIUS[world.type[slot]]
+    ends = (world.x[slot], world.y[slot], x, y)
+    start, goal = world.corners, world.corners + 1
+    for node in range(goal + 1):
+        node_x, node_y = node_point(world, node, ends, radius)
+        usable = node >= start or (is_inside(world, node_x, node_y) and is_free(world, node_x, node_y, radius))
+        world.node_state[node] = TENTATIVE if usable else UNUSABLE
+        world.node_cost[node] = NOWHERE
+        world.node_from[node] = start
+    world.node_cost[start] = 0.0
+    world.node_state[start] = DONE
+    offer_ways(world, start, ends, radius)
+    while True:
+        node = best_node(world, ends, radius)
+        if node < 0:
+            return False
+        if world.node_state[node] == TENTATIVE:
+            # its line is looked at only now; where that is blocked, the best of the other lines takes its place
+            world.node_state[node] = SEEN
+            if not is_line(world, world.node_from[node], node, ends, stop, box, radius):
+                find_other_line(world, node, ends, stop, box, radius)
+                continue
+        if node == goal:
+            break
+        world.node_state[node] = DONE
+        offer_ways(world, node, ends, radius)
+    after = goal
+    corner = int(world.node_from[goal])
+    if corner == start:
+        return False
+    while world.node_from[corner] != start:
+        after = corner
+        corner = int(world.node_from[corner])
+    corner_x, corner_y = node_point(world, corner, ends, radius)
+    aim_at(world, slot, CORNER, corner_x, corner_y)
+    world.way_next_x[slot], world.way_next_y[slot] = node_point(world, after, ends, radius)
+    return True
+
+
+@jit
+def best_node(world, ends, radius):
+    """The open node over which the shortest way may lead, or -1."""
+    best, best_length = -1, NOWHERE
+    for node in range(world.corners + 2):
+        if world.node_state[node] <= SEEN and world.node_cost[node] < best_length:
+            x, y = node_point(world, node, ends, radius)
+            length = world.node_cost[node] + np.sqrt((x - ends[2]) ** 2 + (y - ends[3]) ** 2)
+            if length < best_length:
+                best, best_length = node, length
+    return best
+
+
+@jit
+def offer_ways(world, node, ends, radius):
+    """Offer every open node the way over this one; whether the line is open is seen later."""
+    x, y = node_point(world, node, ends, radius)
+    cost = world.node_cost[node]
+    for other in range(world.corners + 2):
+        if world.node_state[other] > SEEN:
+            continue
+        other_x, other_y = node_point(world, other, ends, radius)
+        dx = other_x - x
+        dy = other_y - y
+        if bends_round(world, node, dx, dy) and bends_round(world, other, dx, dy):
+            length = np.float32(cost + np.sqrt(dx * dx + dy * dy))
+            if length < world.node_cost[other]:
+                world.node_cost[other] = length
+                world.node_from[other] = node
+                world.node_state[other] = TENTATIVE
+
+
+@jit
+def is_line(world, node, other, ends, stop, box, radius):
+    """Whether the line from one node to another is open."""
+    x, y = node_point(world, node, ends, radius)
+    other_x, other_y = node_point(world, other, ends, radius)
+    if other > world.corners:
+        return sees_goal(world, x, y, other_x, other_y, stop, box, radius)
+    return is_open(world, x, y, other_x, other_y, radius)
+
+
+@jit
+def find_other_line(world, node, ends, stop, box, radius):
+    """Of the nodes to which the way is known, take the best from which the line to this one is open."""
+    x, y = node_point(world, node, ends, radius)
+    blocked = world.node_from[node]
+    world.node_cost[node] = NOWHERE
+    for other in range(world.corners + 1):
+        if world.node_state[other] != DONE or other == blocked:
+            continue
+        other_x, other_y = node_point(world, other, ends, radius)
+        dx = x - other_x
+        dy = y - other_y
+        length = np.float32(world.node_cost[other] + np.sqrt(dx * dx + dy * dy))
+        if length < world.node_cost[node] and bends_round(world, node, dx, dy) and bends_round(world, other, dx, dy):
+            if is_line(world, other, node, ends, stop, box, radius):
+                world.node_cost[node] = length
+                world.node_from[node] = other

@@ -1,0 +1,533 @@
+"""The engine behind the protocol: states, requests and their errors, actions, images, static data."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from sc2_envs import pysc2_compat
+from sc2_envs.actions import FUNCTIONS, FUNCTIONS_BY_NAME
+from sc2_envs.engine import MAPS
+from sc2_envs.engine.units import TABLE
+
+if importlib.util.find_spec("s2clientprotocol") is None:
+    pytest.skip("s2clientprotocol is not installed", allow_module_level=True)
+pysc2_compat.install()
+
+from s2clientprotocol import common_pb2, error_pb2  # noqa: E402 (only after pysc2_compat)
+from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
+
+from sc2_envs.sc2api.game import Game  # noqa: E402
+from sc2_envs.sc2api.images import write_image  # noqa: E402
+
+WIDTH, HEIGHT = 64, 48
+REQUESTS = [field.name for field in sc_pb.Request.DESCRIPTOR.oneofs_by_name["request"].fields]
+OFFERED = {
+    "ping": "launched init_game in_game ended",
+    "create_game": "launched init_game in_game ended",
+    "join_game": "init_game",
+    "restart_game": "in_game ended",
+    "leave_game": "in_game ended",
+    "game_info": "in_game ended",
+    "data": "in_game ended",
+    "observation": "in_game ended",
+    "action": "in_game",
+    "step": "in_game",
+    "quit": "launched init_game in_game ended",
+}
+
+
+def creation(**changes):
+    request = sc_pb.RequestCreateGame(random_seed=7)
+    request.local_map.map_path = changes.pop("map_path", "mini_games/CollectMineralShards.SC2Map")
+    for kind in changes.pop("players", [sc_pb.Participant]):
+        request.player_setup.add(type=kind)
+    for name, value in changes.items():
+        setattr(request, name, value)
+    return request
+
+
+def joining(**options):
+    request = sc_pb.RequestJoinGame(race=common_pb2.Terran)
+    request.options.score = request.options.raw = request.options.raw_affects_selection = True
+    layers = request.options.feature_layer
+    layers.width = 24
+    layers.resolution.x, layers.resolution.y = WIDTH, HEIGHT
+    layers.minimap_resolution.x, layers.minimap_resolution.y = 64, 64
+    for name, value in options.items():
+        setattr(request.options, name, value)
+    return request
+
+
+def send(game, error=None, **request):
+    """The part of the response that answers a request; `error` is a part of the error that has to come."""
+    response = game.handle(sc_pb.Request(**request))
+    assert response.HasField("status")
+    if error is None:
+        assert not response.error, response.error
+    else:
+        assert len(response.error) == 1 and error in response.error[0], response.error
+    return getattr(response, next(iter(request)))
+
+
+def in_state(state):
+    """A new game in a state."""
+    game = Game()
+    if state != "launched":
+        send(game, create_game=creation())
+    if state in ("in_game", "ended"):
+        send(game, join_game=joining())
+    if state == "ended":
+        send(game, step=sc_pb.RequestStep(count=100_000))
+    assert state_of(game) == state
+    return game
+
+
+def state_of(game):
+    return sc_pb.Status.Name(game.status)
+
+
+def spatial(**fields):
+    action = sc_pb.Action()
+    for name, value in fields.items():
+        part = getattr(action.action_feature_layer, name)
+        part.MergeFrom(type(part)(**value))
+    return action
+
+
+def ui(**fields):
+    action = sc_pb.Action()
+    for name, value in fields.items():
+        part = getattr(action.action_ui, name)
+        part.SetInParent()
+        part.MergeFrom(type(part)(**value))
+    return action
+
+
+def act(game, *actions):
+    return list(send(game, action=sc_pb.RequestAction(actions=actions)).result)
+
+
+def step(game, count=1):
+    return send(game, step=sc_pb.RequestStep(count=count))
+
+
+def observe(game):
+    return send(game, observation=sc_pb.RequestObservation())
+
+
+# ---- states and requests -----------------------------------------------------------------------------------------
+
+
+def test_response_names_request_and_state():
+    response = Game().handle(sc_pb.Request(ping=sc_pb.RequestPing(), id=17))
+    assert response.id == 17
+    assert response.status == sc_pb.launched
+    assert response.WhichOneof("response") == "ping"
+    assert response.ping.game_version == "5.0.9.87702" and response.ping.base_build == 87702
+    assert not Game().handle(sc_pb.Request(ping=sc_pb.RequestPing())).HasField("id")
+
+
+def test_life_of_a_game():
+    game = Game()
+    send(game, create_game=creation())
+    assert state_of(game) == "init_game"
+    assert send(game, join_game=joining()).player_id == 1
+    assert state_of(game) == "in_game"
+    assert observe(game).observation.game_loop == 0
+    assert step(game, 5).simulation_loop == 5
+    assert observe(game).observation.game_loop == 5 and not observe(game).player_result
+    assert step(game, 100_000).simulation_loop == MAPS["CollectMineralShards"].time_limit
+    assert state_of(game) == "ended"
+    for _ in range(2):
+        (result,) = observe(game).player_result
+        assert (result.player_id, result.result) == (1, sc_pb.Victory)
+    send(game, error="Game has already ended", step=sc_pb.RequestStep(count=1))
+    send(game, restart_game=sc_pb.RequestRestartGame())
+    assert state_of(game) == "in_game"
+    observed = observe(game)
+    assert observed.observation.game_loop == 0 and not observed.player_result
+    send(game, leave_game=sc_pb.RequestLeaveGame())
+    assert state_of(game) == "launched"
+    send(game, create_game=creation(map_path="MoveToBeacon"))
+    send(game, create_game=creation())  # once more, before anybody joined
+    send(game, quit=sc_pb.RequestQuit())
+    assert state_of(game) == "quit"
+    send(game, error="quit", ping=sc_pb.RequestPing())
+
+
+@pytest.mark.parametrize("state", ["launched", "init_game", "in_game", "ended"])
+def test_every_request_is_answered_in_every_state(state):
+    """In a wrong state, and where it is unknown, with an error that changes nothing."""
+    for kind in REQUESTS:
+        game = in_state(state)
+        request = sc_pb.Request()
+        getattr(request, kind).SetInParent()
+        response = game.handle(request)
+        if state in OFFERED.get(kind, ""):
+            assert not response.error, (kind, response.error)
+            assert response.WhichOneof("response") == kind
+        else:
+            assert len(response.error) == 1, kind
+            assert state_of(game) == state and response.status == game.status
+    assert len(in_state(state).handle(sc_pb.Request()).error) == 1
+
+
+@pytest.mark.parametrize(
+    "request_, error",
+    [
+        (sc_pb.RequestCreateGame(), "MissingMap"),
+        (sc_pb.RequestCreateGame(battlenet_map_name="x"), "InvalidMapName"),
+        (creation(map_path="mini_games/Nowhere.SC2Map"), "InvalidMapPath"),
+        (creation(players=[]), "MissingPlayerSetup"),
+        (creation(players=[sc_pb.Participant, sc_pb.Computer]), "InvalidPlayerSetup"),
+        (creation(players=[sc_pb.Computer]), "InvalidPlayerSetup"),
+        (creation(players=[sc_pb.Participant, sc_pb.Participant]), "MultiplayerUnsupported"),
+    ],
+)
+def test_games_that_cannot_be_created(request_, error):
+    game = Game()
+    answer = send(game, create_game=request_)
+    assert sc_pb.ResponseCreateGame.Error.Name(answer.error) == error
+    assert answer.error_details
+    assert state_of(game) == "launched"
+
+
+@pytest.mark.parametrize("option", ["realtime", "disable_fog"])
+def test_games_of_another_kind_are_refused(option):
+    game = Game()
+    send(game, error=option, create_game=creation(**{option: True}))
+    assert state_of(game) == "launched"
+
+
+def test_map_paths_of_windows():
+    game = Game()
+    assert not send(game, create_game=creation(map_path="mini_games\\MoveToBeacon.SC2Map")).HasField("error")
+
+
+def without_options():
+    return sc_pb.RequestJoinGame(race=common_pb2.Terran)
+
+
+def with_layers(**fields):
+    request = joining()
+    for name, value in fields.items():
+        setattr(request.options.feature_layer, name, value)
+    return request
+
+
+def with_pictures():
+    request = joining()
+    request.options.render.resolution.x = 64
+    return request
+
+
+def with_resolution(side):
+    request = joining()
+    request.options.feature_layer.resolution.x = side
+    return request
+
+
+@pytest.mark.parametrize(
+    "request_, error",
+    [
+        (sc_pb.RequestJoinGame(), "MissingParticipation"),
+        (sc_pb.RequestJoinGame(race=common_pb2.NoRace, options=joining().options), "MissingParticipation"),
+        (sc_pb.RequestJoinGame(observed_player_id=1, options=joining().options), "MissingParticipation"),
+        (without_options(), "MissingOptions"),
+        (with_pictures(), "FeatureUnsupported"),
+        (with_layers(width=30), "FeatureUnsupported"),
+        (with_layers(crop_to_playable_area=True), "FeatureUnsupported"),
+        (with_layers(allow_cheating_layers=True), "FeatureUnsupported"),
+        (joining(raw_crop_to_playable_area=True), "FeatureUnsupported"),
+        (with_resolution(0), "FeatureUnsupported"),
+        (with_resolution(-1), "FeatureUnsupported"),
+        (with_resolution(257), "FeatureUnsupported"),
+    ],
+)
+def test_games_that_cannot_be_joined(request_, error):
+    game = in_state("init_game")
+    answer = send(game, join_game=request_)
+    assert sc_pb.ResponseJoinGame.Error.Name(answer.error) == error
+    assert answer.error_details
+    assert state_of(game) == "init_game"
+
+
+def test_game_info():
+    game = Game()
+    send(game, create_game=creation())
+    request = joining()
+    request.race = common_pb2.Zerg
+    request.player_name = "somebody"
+    send(game, join_game=request)
+    info = send(game, game_info=sc_pb.RequestGameInfo())
+    assert info.options == request.options
+    assert info.local_map_path == "mini_games/CollectMineralShards.SC2Map"
+    (player,) = info.player_info
+    assert (player.player_id, player.race_requested, player.race_actual) == (1, common_pb2.Zerg, common_pb2.Terran)
+    assert player.player_name == "somebody"
+    assert (info.start_raw.map_size.x, info.start_raw.map_size.y) == (64, 64)
+    playable = np.unpackbits(np.frombuffer(info.start_raw.pathing_grid.data, np.uint8)).reshape(64, 64)
+    left, bottom, right, top = MAPS["CollectMineralShards"].playable
+    rows, columns = playable.nonzero()  # row 0 is the top
+    assert (columns.min(), columns.max() + 1, 64 - rows.max() - 1, 64 - rows.min()) == (left, right, bottom, top)
+
+
+def test_seeds():
+    def units(**changes):
+        game = Game()
+        request = creation(**changes)
+        if not changes:
+            request.ClearField("random_seed")
+        send(game, create_game=request)
+        send(game, join_game=joining())
+        return [(unit.pos.x, unit.pos.y) for unit in observe(game).observation.raw_data.units]
+
+    assert len(units(random_seed=1)) == 22
+    assert units(random_seed=1) == units(random_seed=1) != units(random_seed=2)
+    assert units() != units()
+
+
+def test_observation_holds_what_was_asked_for():
+    game = Game()
+    send(game, create_game=creation())
+    send(game, join_game=sc_pb.RequestJoinGame(race=common_pb2.Terran, options=sc_pb.InterfaceOptions(raw=True)))
+    observation = observe(game).observation
+    assert observation.raw_data.units and not observation.HasField("feature_layer_data")
+    assert not observation.HasField("score") and not observation.HasField("render_data")
+
+
+# ---- actions -----------------------------------------------------------------------------------------------------
+
+
+def point(x, y):
+    return common_pb2.PointI(x=x, y=y)
+
+
+def move(x, y, ability=16, queued=False):
+    return spatial(unit_command={"ability_id": ability, "target_screen_coord": point(x, y), "queue_command": queued})
+
+
+ARMY = {"select_army": {"selection_add": False}}
+
+
+def test_actions_are_carried_out_in_the_next_game_loop_in_their_order():
+    game = in_state("in_game")
+    assert act(game, ui(**ARMY), move(10, 10), move(20, 20, queued=True)) == [1, 1, 1]
+    assert act(game, sc_pb.Action()) == [1]
+    before = observe(game)
+    assert not before.actions and not before.observation.ui_data.HasField("multi")
+    step(game)
+    after = observe(game)
+    assert len(after.observation.ui_data.multi.units) == 2
+    assert [len(unit.orders) for unit in after.observation.raw_data.units if unit.alliance == 1] == [2, 2]
+    assert [action.game_loop for action in after.actions] == [1, 1, 1]
+    assert not after.action_errors
+    assert not observe(game).actions  # each is told once
+
+
+@pytest.mark.parametrize("ability", [16, 3794])
+def test_general_and_special_abilities(ability):
+    """Both are accepted; what comes back is the special one."""
+    game = in_state("in_game")
+    act(game, ui(**ARMY), move(10, 10, ability))
+    step(game)
+    observed = observe(game)
+    assert observed.actions[1].action_feature_layer.unit_command.ability_id == 16
+    orders = [unit.orders[0] for unit in observed.observation.raw_data.units if unit.alliance == 1]
+    assert [order.ability_id for order in orders] == [16, 16]
+    assert orders[0].target_world_space_pos == orders[1].target_world_space_pos
+
+
+def test_actions_wait_for_a_game_loop():
+    game = in_state("in_game")
+    act(game, ui(**ARMY))
+    step(game, 0)
+    assert not observe(game).actions
+    step(game, 1)
+    assert len(observe(game).actions) == 1
+
+
+def test_restart_forgets_actions():
+    game = in_state("in_game")
+    act(game, ui(**ARMY))
+    send(game, restart_game=sc_pb.RequestRestartGame())
+    step(game)
+    assert not observe(game).actions
+
+
+@pytest.mark.parametrize(
+    "action, result",
+    [
+        (move(WIDTH, 0), error_pb2.Error),
+        (move(0, HEIGHT), error_pb2.Error),
+        (move(-1, 0), error_pb2.Error),
+        (move(0, 0, ability=999_999), error_pb2.NotSupported),
+        (spatial(unit_command={"ability_id": 16}), error_pb2.NotSupported),  # without a point
+        (spatial(camera_move={"center_minimap": point(64, 0)}), error_pb2.Error),
+        (spatial(unit_selection_rect={"selection_add": False}), error_pb2.NotSupported),  # without a rectangle
+        (ui(control_group={"action": 1, "control_group_index": 10}), error_pb2.Error),
+        (ui(multi_panel={"type": 1, "unit_index": -1}), error_pb2.Error),
+        (ui(multi_panel={"type": 1, "unit_index": 500}), error_pb2.Error),
+        (ui(toggle_autocast={"ability_id": 16}), error_pb2.NotSupported),
+        (sc_pb.Action(action_chat=sc_pb.ActionChat(message="hello")), error_pb2.NotSupported),
+    ],
+    ids=str,
+)
+def test_actions_that_are_refused_at_once(action, result):
+    game = in_state("in_game")
+    assert act(game, action, ui(**ARMY)) == [result, error_pb2.Success]
+    step(game)
+    assert len(observe(game).actions) == 1
+
+
+def test_actions_that_fail():
+    """They are told as errors, and not as executed."""
+    game = in_state("in_game")
+    assert act(game, move(10, 10)) == [error_pb2.Success]  # nothing is selected
+    step(game)
+    observed = observe(game)
+    assert not observed.actions
+    (error,) = observed.action_errors
+    assert (error.ability_id, error.result) == (3794, error_pb2.Error)
+    assert not observe(game).action_errors
+    act(game, ui(**ARMY), *(move(x, 10, queued=True) for x in range(20)))
+    step(game)
+    observed = observe(game)
+    assert {error.result for error in observed.action_errors} == {error_pb2.OrderQueueIsFull}
+    assert {error.ability_id for error in observed.action_errors} == {16}
+
+
+def test_abilities_of_the_selection():
+    game = in_state("in_game")
+    assert not observe(game).observation.abilities
+    act(game, ui(**ARMY))
+    step(game)
+    abilities = {(entry.ability_id, entry.requires_point) for entry in observe(game).observation.abilities}
+    assert abilities == {(1, True), (4, False), (16, True), (17, True), (18, False), (23, True)}
+
+
+def raw(**fields):
+    action = sc_pb.Action()
+    for name, value in fields.items():
+        part = getattr(action.action_raw, name)
+        part.MergeFrom(type(part)(**value))
+    return action
+
+
+def marines(game):
+    return [unit for unit in observe(game).observation.raw_data.units if unit.alliance == 1]
+
+
+@pytest.mark.parametrize("ability", [16, 3794])
+def test_raw_commands(ability):
+    """To units by their tags, to an exact position; the units are selected by it."""
+    game = in_state("in_game")
+    one, other = marines(game)
+    goal = common_pb2.Point2D(x=33.125, y=28.25)
+    command = {"ability_id": ability, "unit_tags": [other.tag], "target_world_space_pos": goal}
+    assert act(game, raw(unit_command=command)) == [error_pb2.Success]
+    step(game)
+    observed = observe(game)
+    (executed,) = observed.actions
+    assert executed.action_raw.unit_command.ability_id == 16
+    assert executed.action_feature_layer.unit_command.ability_id == 16
+    one, other = marines(game)
+    assert not one.orders and not one.is_selected
+    (order,) = other.orders
+    assert (order.ability_id, order.target_world_space_pos.x, order.target_world_space_pos.y) == (16, 33.125, 28.25)
+    assert other.is_selected
+    step(game, 400)
+    other = marines(game)[1]
+    assert (other.pos.x, other.pos.y) == (33.125, 28.25)
+
+
+def test_raw_commands_at_units_and_without_a_target():
+    game = in_state("in_game")
+    one, other = marines(game)
+    follow = {"ability_id": 16, "unit_tags": [one.tag], "target_unit_tag": other.tag}
+    hold = {"ability_id": 18, "unit_tags": [other.tag]}
+    act(game, raw(unit_command=follow), raw(unit_command=hold))
+    step(game)
+    one, other = marines(game)
+    assert one.orders[0].target_unit_tag == other.tag
+    assert other.orders[0].ability_id == 18
+    assert [unit.is_selected for unit in (one, other)] == [False, True]
+
+
+def test_raw_commands_need_not_select():
+    game = in_state("init_game")
+    send(game, join_game=joining(raw_affects_selection=False))
+    one, other = marines(game)
+    act(game, ui(**ARMY), raw(unit_command={"ability_id": 18, "unit_tags": [one.tag]}))
+    step(game)
+    one, other = marines(game)
+    assert one.orders and not other.orders
+    assert one.is_selected and other.is_selected
+
+
+@pytest.mark.parametrize("tags, ability", [([], 18), ([999], 18), ([3], 18), ([1], 560)])
+def test_raw_commands_that_fail(tags, ability):
+    """To nobody, to a unit that is not there, to a shard, and one that a Marine does not know."""
+    game = in_state("in_game")
+    act(game, ui(**ARMY), raw(unit_command={"ability_id": ability, "unit_tags": tags}))
+    step(game)
+    observed = observe(game)
+    assert len(observed.actions) == 1
+    assert [error.result for error in observed.action_errors] == [error_pb2.Error]
+    assert not any(unit.orders for unit in marines(game))
+
+
+def test_raw_camera():
+    game = in_state("in_game")
+    act(game, raw(camera_move={"center_world_space": common_pb2.Point(x=40, y=29.5)}))
+    step(game)
+    observed = observe(game)
+    camera = observed.observation.raw_data.player.camera
+    # this map is narrower than the screen, so the camera keeps its x
+    assert (camera.x, camera.y) == (33, 29.5)
+    assert observed.actions[0].action_feature_layer.camera_move.center_minimap == point(40, 34)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_positions_that_are_no_numbers(value):
+    game = in_state("in_game")
+    goal = common_pb2.Point2D(x=value, y=1)
+    command = {"ability_id": 16, "unit_tags": [1], "target_world_space_pos": goal}
+    camera = {"center_world_space": common_pb2.Point(x=value)}
+    assert act(game, raw(unit_command=command), raw(camera_move=camera)) == [error_pb2.Error] * 2
+
+
+# ---- images ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits, limit, kind", [(8, 256, "u1"), (32, 2**31 - 1, "<i4")])
+def test_images_of_whole_bytes(bits, limit, kind):
+    pixels = np.random.default_rng(1).integers(0, limit, (5, 7)).astype(np.int32)
+    image = common_pb2.ImageData()
+    write_image(image, pixels, bits)
+    assert (image.size.x, image.size.y, image.bits_per_pixel) == (7, 5, bits)
+    assert np.array_equal(np.frombuffer(image.data, kind).reshape(5, 7), pixels)
+
+
+def test_images_of_bits_have_no_padding_between_rows():
+    image = common_pb2.ImageData()
+    write_image(image, np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.int32), 1)
+    assert image.data == bytes([0b10001000, 0b10000000])
+
+
+# ---- data --------------------------------------------------------------------------------------------------------
+
+
+def test_data():
+    game = in_state("in_game")
+    data = send(game, data=sc_pb.RequestData(ability_id=True, unit_type_id=True))
+    abilities = {ability.ability_id: ability for ability in data.abilities}
+    assert len(abilities) == len(data.abilities) == 505
+    for function in FUNCTIONS:
+        assert abilities[function.ability_id].remaps_to_ability_id == function.general_id
+    attack = abilities[FUNCTIONS_BY_NAME["Attack_Attack_screen"].ability_id]
+    assert (attack.friendly_name, attack.remaps_to_ability_id, attack.allow_minimap) == ("Attack_Attack", 3674, True)
+    assert {unit.unit_id: unit.name for unit in data.units} == {unit.id: unit.name for unit in TABLE[1:]}
+    empty = send(game, data=sc_pb.RequestData())
+    assert not empty.abilities and not empty.units
