@@ -273,8 +273,8 @@ def remove_unit(world, slot):
     if FOOTPRINT_WIDTH[unit_type] > 0:
         mark_footprint(world, slot, 0)
     world.vision_changed = 1
-    if world.owner[slot] != NEUTRAL:
-        world.population[world.owner[slot] - 1] -= 1
+    if owner != NEUTRAL:
+        world.population[owner - 1] -= 1
     world.type[slot] = NOTHING
     world.owner[slot] = NEUTRAL
     world.selected[slot] = 0
