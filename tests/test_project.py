@@ -1,6 +1,7 @@
 """The project's files agree with each other: versions, commands, documentation, and what the algorithm files share."""
 
 import ast
+import importlib.util
 import os
 import re
 import shutil
@@ -60,7 +61,9 @@ def test_what_the_commands_install_is_pinned():
     extras = PYPROJECT["project"]["optional-dependencies"]
     pinned = pins()
     direct = PYPROJECT["project"]["dependencies"] + [
-        requirement for extra in ("train", "sb3", "pysc2", "benchmark", "docs", "dev") for requirement in extras[extra]
+        requirement
+        for extra in ("train", "sb3", "pysc2", "pysc2-light", "benchmark", "docs", "dev")
+        for requirement in extras[extra]
     ]
     for requirement in map(Requirement, direct):
         name = canonicalize_name(requirement.name)
@@ -94,6 +97,8 @@ def test_python_of_the_documentation_runs(page):
     blocks = code_blocks(page, "python")
     if any("stable_baselines3" in block for block in blocks):
         pytest.importorskip("stable_baselines3")
+    if any("pysc2" in block for block in blocks) and importlib.util.find_spec("pysc2") is None:
+        pytest.skip("pysc2 is not installed")
     names = {"gym": gymnasium, "np": numpy, "__name__": "documentation"}
     for number, block in enumerate(blocks, 1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)

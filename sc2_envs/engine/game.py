@@ -4,7 +4,7 @@ The order of a game loop: units act one after another, those that overlap are pu
 regeneration go on, the players' vision follows, the map's own rules judge.
 """
 
-from sc2_envs.engine.alerts import forget_alerts
+from sc2_envs.engine.alerts import ALERT_ERROR, alert, forget_alerts
 from sc2_envs.engine.behaviour import act_units
 from sc2_envs.engine.combat import fly_missiles, regenerate
 from sc2_envs.engine.compile import jit
@@ -13,10 +13,11 @@ from sc2_envs.engine.interface import NO_OP, carry_out, is_available
 from sc2_envs.engine.maps import after_loop, start
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.production import produce
+from sc2_envs.engine.score import SCORE, count_first_units, count_loop, forget_score
 from sc2_envs.engine.snapshots import update_snapshots
 from sc2_envs.engine.units import NOTHING
 from sc2_envs.engine.vision import update_vision
-from sc2_envs.engine.world import MAX_PLAYERS, PLAYER, SCORE_DETAILS
+from sc2_envs.engine.world import MAX_PLAYERS, PLAYER
 
 NO_FUNCTION = -1
 
@@ -38,16 +39,13 @@ def new_episode(world, playable, revealed, camera):
         world.camera_x[player] = camera[0]
         world.camera_y[player] = camera[1]
         world.last_function[player] = NO_FUNCTION
-        for detail in range(SCORE_DETAILS):
-            world.score[player, detail] = 0
-        world.score_by_category[player][:] = 0.0
-        world.score_by_vital[player][:] = 0.0
         world.last_error[player] = FINE
         world.lost[player] = 0
         world.snapshots[player] = 0
         world.visibility[player][:] = 0
         world.viewers[player][:] = 0
     forget_alerts(world)
+    forget_score(world)
     world.obstacles[:] = 0
     world.obstacles_changed = 0
     world.walls_age = 0
@@ -64,6 +62,7 @@ def new_episode(world, playable, revealed, camera):
     world.seen_slots = 0
     world.seen_sight[:] = 0
     start(world)
+    count_first_units(world)
     update_vision(world)
     update_snapshots(world)
 
@@ -88,6 +87,8 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
         play_loop(world, time_limit)
         if world.terminated or world.truncated:
             break
+    if result > FINE or world.last_error[player - 1] != FINE:
+        alert(world, player, ALERT_ERROR)
     return result
 
 
@@ -99,6 +100,7 @@ def play_loop(world, time_limit):
         world.lost[player] = 0
         world.delivered[player] = 0
         world.trained[player] = 0
+    count_loop(world)
     act_units(world)
     settle_units(world)
     fly_missiles(world)
@@ -108,6 +110,6 @@ def play_loop(world, time_limit):
     update_snapshots(world)
     points = after_loop(world)
     world.reward += points
-    world.score[PLAYER - 1, 0] += points
+    world.score[PLAYER - 1, SCORE] += points
     if world.game_loop >= time_limit:
         world.truncated = 1

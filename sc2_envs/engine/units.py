@@ -238,6 +238,7 @@ def create_unit(world, unit_type, owner, x, y):
     world.occupant[slot] = 0
     world.carries[slot] = EMPTY_HANDED
     world.carried[slot] = 0
+    world.autocast[slot] = 0
     world.harvest_tag[slot] = 0
     world.progress[slot] = 1.0
     world.builder[slot] = 0

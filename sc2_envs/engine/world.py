@@ -21,6 +21,7 @@ MAX_QUEUE = 5  # units that a structure can have in production
 MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its missile has landed
 MAX_CORNERS = 4 * MAX_UNITS  # of footprints, that ways can go round
 CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps round
+INCOME_SECONDS = 16  # normal seconds of which the income is remembered
 MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
 MAX_DEATHS = 32  # that a picture shows at a time
 
@@ -69,6 +70,8 @@ WORLD = np.dtype(
         ("trained", np.int32, (MAX_PLAYERS,)),  # fighting units that came out of production in this game loop
         ("last_function", np.int32, (MAX_PLAYERS,)),  # pysc2 function that was carried out in the last step, or -1
         ("alert_loop", np.int32, (MAX_PLAYERS, 32)),  # game loop in which an alert was given last, by its number
+        ("idle_loops", np.int32, (MAX_PLAYERS, 2)),  # game loops of idle production and of idle workers, summed
+        ("income", np.int32, (MAX_PLAYERS, 2, INCOME_SECONDS)),  # minerals and vespene by normal second, a ring
         ("visibility", np.uint8, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # 0 hidden, 1 seen, 2 visible; cell [y, x]
         ("viewers", np.uint16, (MAX_PLAYERS, MAP_SIZE, MAP_SIZE)),  # how many see the cell: units, and the map itself
         ("revealed_drawn", np.int64),  # the map counts as a viewer of what it reveals
@@ -184,6 +187,7 @@ WORLD = np.dtype(
         ("occupant", np.int32, (MAX_UNITS,)),  # of a resource: tag of the worker at work on it, 0 = free
         ("carries", np.uint8, (MAX_UNITS,)),  # EMPTY_HANDED, MINERALS or VESPENE
         ("carried", np.int32, (MAX_UNITS,)),  # how much of it
+        ("autocast", np.uint8, (MAX_UNITS,)),  # of a worker: it repairs by itself when it is idle
         ("harvest_tag", np.int32, (MAX_UNITS,)),  # of a worker: tag of the resource that it works on, 0 = none
         ("progress", np.float64, (MAX_UNITS,)),  # of a structure's construction, 0 to 1; 1 for all others
         ("builder", np.int32, (MAX_UNITS,)),  # of a structure under construction: tag of its worker, 0 = halted

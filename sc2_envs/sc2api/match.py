@@ -46,6 +46,7 @@ class Match:
         # what the next observation tells of the time since the last one
         self._executed: list[Any] = []
         self._errors: list[Any] = []
+        self._alerts = 0
 
     @property
     def game_loop(self) -> int:
@@ -131,13 +132,15 @@ class Match:
     def _play(self, call: Call, game_loops: int) -> int:
         """One step of the engine; returns FINE or why the call was refused."""
         self._games.step(np.array([call.function], np.int32), call.arguments[None], game_loops)
+        self._alerts |= int(self._games.worlds["alerts"][0, PLAYER_ID - 1])
         return int(self._games.invalid[0])
 
     def observe(self, answer: Any) -> None:
         """Fill a ResponseObservation."""
         answer.actions.extend(self._executed)
         answer.action_errors.extend(self._errors)
-        self._executed, self._errors = [], []
+        answer.observation.alerts.extend(alert for alert in sorted(sc_pb.Alert.values()) if self._alerts >> alert & 1)
+        self._executed, self._errors, self._alerts = [], [], 0
         self.observer.write(answer.observation)
         if self.result is not None:
             answer.player_result.add(player_id=PLAYER_ID, result=self.result)

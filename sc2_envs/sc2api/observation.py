@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from s2clientprotocol import score_pb2
+from s2clientprotocol import raw_pb2, score_pb2
 
 from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games, Interface
-from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL
+from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL, TRAINED_BY, TRAINS
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.units import ENERGY, HEALTH, NOTHING, RADIUS, SHIELDS
-from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS
+from sc2_envs.engine.units import BUILD_LOOPS, ENERGY, HEALTH, ID, NOTHING, RADIUS, SHIELDS
+from sc2_envs.engine.world import MAP_SIZE, MAX_SNAPSHOTS, MAX_UNITS
 from sc2_envs.features import (
     FEATURE_UNIT_FIELDS,
     MINIMAP_LAYERS,
@@ -32,6 +32,37 @@ from sc2_envs.sc2api.images import bits_per_pixel, write_image
 GROUND_Z = 8.0  # height of the mini-games' flat ground in world units
 
 _COLUMN = {name: column for column, name in enumerate(FEATURE_UNIT_FIELDS)}
+# fields of a Unit that are columns of the engine's rows, numbers by the same name ...
+_NUMBERS = (
+    "display_type",
+    "alliance",
+    "tag",
+    "unit_type",
+    "owner",
+    "cloak",
+    "mineral_contents",
+    "vespene_contents",
+    "cargo_space_taken",
+    "cargo_space_max",
+    "assigned_harvesters",
+    "ideal_harvesters",
+    "buff_duration_remain",
+    "buff_duration_max",
+    "attack_upgrade_level",
+    "armor_upgrade_level",
+    "shield_upgrade_level",
+)
+# ... and truth values
+_FLAGS = {
+    "is_selected": "is_selected",
+    "is_on_screen": "is_on_screen",
+    "is_blip": "is_blip",
+    "is_powered": "is_powered",
+    "is_active": "active",
+    "is_hallucination": "hallucination",
+}
+_ROW_OF_TYPE = {int(ID[row]): row for row in range(1, len(ID))}
+_TRAINING = {int(TRAINED_BY[ability]): ability for ability in TRAINS}  # ability by the unit that it trains
 _FUNCTION_IDS = np.array([function.id for function in FUNCTIONS], np.int32)
 
 
@@ -140,61 +171,65 @@ class Observer:
 
     def _write_camera(self, camera: Any) -> None:
         world = self._games.worlds[0]
-        camera.x = world["camera_x"][self._player - 1]
-        camera.y = world["camera_y"][self._player - 1]
-        camera.z = GROUND_Z
+        _write_position(camera, world["camera_x"][self._player - 1], world["camera_y"][self._player - 1])
 
     def _write_raw(self, raw: Any) -> None:
-        world = self._games.worlds[0]
-        slots = {int(world["tag"][slot]): slot for slot in range(world["slots"]) if world["type"][slot] != NOTHING}
-        for row in self._rows(self._games.raw_units, MAX_UNITS, len(FEATURE_UNIT_FIELDS)):
-            self._write_unit(raw.units.add(), row, slots[int(row[_COLUMN["tag"]])])
+        for row in self._rows(self._games.raw_units, MAX_UNITS + MAX_SNAPSHOTS, len(FEATURE_UNIT_FIELDS)):
+            self._write_unit(raw.units.add(), row)
         self.write_grid(raw.map_state.visibility, "visibility_map")
         self.write_grid(raw.map_state.creep, "creep")
 
-    def _write_unit(self, unit: Any, row: NDArray[np.int64], slot: int) -> None:
-        """Fill a Unit: what is exact in the record from there, what follows from rules from the engine's row."""
-        world = self._games.worlds[0]
+    def _write_unit(self, unit: Any, row: NDArray[np.int64]) -> None:
+        """Fill a Unit: what follows from rules as the engine's row has it, what is exact from the record."""
+        world, player = self._games.worlds[0], self._player - 1
+        for name in _NUMBERS:
+            if row[_COLUMN[name]]:
+                setattr(unit, name, int(row[_COLUMN[name]]))
+        for name, column in _FLAGS.items():
+            setattr(unit, name, bool(row[_COLUMN[column]]))
+        unit.pos.z = GROUND_Z
+        unit.radius = RADIUS[_ROW_OF_TYPE[unit.unit_type]]
+        if unit.display_type == raw_pb2.Snapshot:
+            (index,) = np.flatnonzero(world["snapshot_tag"][player, : world["snapshots"][player]] == unit.tag)
+            unit.pos.x, unit.pos.y = world["snapshot_x"][player, index], world["snapshot_y"][player, index]
+            unit.build_progress = world["snapshot_progress"][player, index]
+            unit.facing = row[_COLUMN["facing"]]
+            return
+        (slot,) = np.flatnonzero((world["tag"] == unit.tag) & (world["type"] != NOTHING))
         kind = world["type"][slot]
-        for field, column in (
-            ("display_type", "display_type"),
-            ("alliance", "alliance"),
-            ("tag", "tag"),
-            ("unit_type", "unit_type"),
-            ("owner", "owner"),
-            ("cloak", "cloak"),
-        ):
-            setattr(unit, field, int(row[_COLUMN[column]]))
-        for field, column in (
-            ("is_selected", "is_selected"),
-            ("is_on_screen", "is_on_screen"),
-            ("is_blip", "is_blip"),
-            ("is_powered", "is_powered"),
-            ("is_active", "active"),
-        ):
-            setattr(unit, field, bool(row[_COLUMN[column]]))
-        unit.pos.x, unit.pos.y, unit.pos.z = world["x"][slot], world["y"][slot], GROUND_Z
+        unit.pos.x, unit.pos.y = world["x"][slot], world["y"][slot]
+        unit.build_progress = world["progress"][slot]
         unit.facing = world["facing"][slot]
-        unit.radius = RADIUS[kind]
-        unit.build_progress = 1.0
         unit.health, unit.health_max = world["health"][slot], HEALTH[kind]
         if SHIELDS[kind]:
             unit.shield, unit.shield_max = world["shields"][slot], SHIELDS[kind]
         if ENERGY[kind]:
             unit.energy, unit.energy_max = world["energy"][slot], ENERGY[kind]
         if world["owner"][slot] == self._player:
-            self._write_orders(unit, slot)
+            self._write_what_owners_know(unit, int(slot))
 
-    def _write_orders(self, unit: Any, slot: int) -> None:
+    def _write_what_owners_know(self, unit: Any, slot: int) -> None:
+        """Orders, production, target and rally point, which the game tells of own units only."""
         world = self._games.worlds[0]
+        unit.weapon_cooldown = world["cooldown"][slot]
+        if world["target"][slot]:
+            unit.engaged_target_tag = int(world["target"][slot])
         for i in range(world["order_count"][slot]):
             order = unit.orders.add(ability_id=int(world["order_ability"][slot, i]))
             if world["order_target"][slot, i]:
                 order.target_unit_tag = int(world["order_target"][slot, i])
             else:
-                position = order.target_world_space_pos
-                position.x, position.y = world["order_x"][slot, i], world["order_y"][slot, i]
-                position.z = GROUND_Z
+                _write_position(order.target_world_space_pos, world["order_x"][slot, i], world["order_y"][slot, i])
+        for i in range(world["queue_count"][slot]):
+            trained = world["queue_type"][slot, i]
+            order = unit.orders.add(ability_id=_TRAINING[trained])
+            if i == 0:
+                order.progress = world["queue_loops"][slot] / BUILD_LOOPS[trained]
+        if world["rally"][slot]:
+            rally = unit.rally_targets.add()
+            _write_position(rally.point, world["rally_x"][slot], world["rally_y"][slot])
+            if world["rally_target"][slot]:
+                rally.tag = int(world["rally_target"][slot])
 
     def write_grid(self, image: Any, name: str) -> None:
         """Fill an ImageData with a minimap's layer of one pixel a cell of the map."""
@@ -238,6 +273,10 @@ class Observer:
         width, height = self._games.interface.minimap_size
         move.center_minimap.x = _pixel(x * width / MAP_SIZE, width)
         move.center_minimap.y = _pixel((MAP_SIZE - y) * height / MAP_SIZE, height)
+
+
+def _write_position(position: Any, x: float, y: float) -> None:
+    position.x, position.y, position.z = x, y, GROUND_Z
 
 
 def _pixel(position: float, size: int) -> int:
