@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sc2_envs.engine.abilities import ATTACK, BUILD_BARRACKS, GATHER, MOVE
+from sc2_envs.engine.abilities import ATTACK, BUILD_BARRACKS, GATHER, MOVE, REPAIR
 from sc2_envs.engine.canvas import GAS_COLOUR, MARGIN, MINERAL_COLOUR, Field
 from sc2_envs.engine.maps import MAPS
 from sc2_envs.engine.picture import (
@@ -500,8 +500,27 @@ def test_a_plan_is_drawn_until_the_work_begins():
     before = picture(world)
     order(world, worker, BUILD_BARRACKS, x=33.5, y=28.5)
     assert changed_at(before, picture(world), 32.3, 29.7) > 30
-    put(world, BARRACKS, 1, 38.5, 28.5, progress=0.1, builder=1)
-    assert changed_at(before, picture(world), 32.3, 29.7) == 0
+    put(world, BARRACKS, 1, 33.5, 28.5, progress=0.1)
+    world["order_target"][worker, 0] = 2
+    world["x"][worker], world["y"][worker] = 31.6, 28.5
+    beam = picture(world)
+    world["order_count"][worker] = 0
+    idle = picture(world)
+    assert changed_at(idle, beam, 32.4, 28.5) > 40
+    assert changed_at(idle, beam, 32.3, 29.8) == 0  # no plan on the site
+
+
+def test_a_worker_that_repairs_has_a_beam_when_it_is_there():
+    changes = []
+    for x in (31.5, 26.0):
+        world = make_world()
+        worker = put(world, SCV, 1, x, 28.5)
+        put(world, BARRACKS, 1, 33.5, 28.5, health=500)
+        before = picture(world)
+        order(world, worker, REPAIR, target=2)
+        around_line = around(picture(world), 32.4, 28.62, 0.04) - around(before, 32.4, 28.62, 0.04)
+        changes.append(np.abs(around_line).max())
+    assert changes[0] > changes[1]
 
 
 def test_only_a_selected_structure_shows_its_rally_point():

@@ -28,7 +28,6 @@ from sc2_envs.engine.canvas import (
 from sc2_envs.engine.maps import MapInfo
 from sc2_envs.engine.shapes import (
     BEACON_COLOUR,
-    HAZARD,
     MUZZLE,
     OWNER_COLOURS,
     Body,
@@ -246,10 +245,6 @@ class Scene(NamedTuple):
         """Whether the player has selected the unit."""
         return bool(int(self.world["selected"][slot]) >> (self.player - 1) & 1)
 
-    def builds(self, slot: int) -> bool:
-        """Whether the unit is at work on a structure."""
-        return bool(np.any(self.world["builder"][self.slots] == self.world["tag"][slot]))
-
     def radius(self, slot: int) -> float:
         """A unit's radius in the picture."""
         return drawn_radius(self.type(slot))
@@ -382,7 +377,7 @@ def draw_orders(canvas: Canvas, scene: Scene, slot: int) -> None:
         target = scene.slot_of.get(int(world["order_target"][slot, order]))
         if target is not None:
             there = scene.place(target)
-        if BUILT_BY[ability] and not (order == 0 and scene.builds(slot)):
+        if BUILT_BY[ability] and target is None:  # the work has not begun
             draw_plan(canvas, scene, int(BUILT_BY[ability]), there)
         if scene.selected(slot) or ability not in (GATHER, RETURN):
             colour = ORDER_COLOURS.get(ability, PROGRESS_COLOUR if BUILT_BY[ability] else MOVE_COLOUR)
@@ -437,13 +432,19 @@ def draw_work(canvas: Canvas, scene: Scene, slot: int) -> None:
     world = scene.world
     if not WORKER[scene.type(slot)] or int(world["order_count"][slot]) == 0:
         return
-    tag = int(world["tag"][slot])
     ability = int(world["order_ability"][slot, 0])
-    for other in scene.slots:
-        if ability == GATHER and int(world["occupant"][other]) == tag:
-            draw_beam(canvas, scene, slot, other, MINERAL_COLOUR if scene.type(other) == MINERAL_FIELD else GAS_COLOUR)
-        elif BUILT_BY[ability] and int(world["builder"][other]) == tag and float(world["progress"][other]) < 1.0:
-            draw_beam(canvas, scene, slot, other, HAZARD)
+    target = scene.slot_of.get(int(world["order_target"][slot, 0]))
+    if target is None:
+        return
+    if ability == GATHER and int(world["occupant"][target]) == int(world["tag"][slot]):
+        draw_beam(canvas, scene, slot, target, MINERAL_COLOUR if scene.type(target) == MINERAL_FIELD else GAS_COLOUR)
+    elif BUILT_BY[ability]:
+        draw_beam(canvas, scene, slot, target, PROGRESS_COLOUR)
+    elif ability == REPAIR:
+        (x, y), (target_x, target_y) = scene.place(slot), scene.place(target)
+        reach = scene.radius(slot) + 1.2 * float(RADIUS[scene.type(target)])
+        if math.hypot(x - target_x, y - target_y) <= reach:
+            draw_beam(canvas, scene, slot, target, PROGRESS_COLOUR)
 
 
 def draw_beam(canvas: Canvas, scene: Scene, slot: int, other: int, colour: Colour) -> None:
