@@ -1,7 +1,15 @@
-"""CollectMineralsAndGas: twelve SCVs and a CommandCenter bring in minerals and gas."""
+"""CollectMineralsAndGas: twelve SCVs and a CommandCenter bring in minerals and gas; more of both bring in more.
+
+A point for each mineral and each vespene in the game loop in which it is handed over; nothing for what is spent. The
+game's whole building rules hold: there is a second place for a CommandCenter right beside the first, between the
+minerals on the right. The map's timer is the only end. Numbers are read from CollectMineralsAndGas.SC2Map (2017);
+lengths are world units, times are game loops (22.4 a second).
+"""
 
 from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.terran_base import FIELDS_LEFT, FIELDS_RIGHT, place_base, place_fields, place_geysers
+from sc2_envs.engine.world import PLAYER
 
 NAME = "CollectMineralsAndGas"
 PLAYABLE = Rectangle(left=19.936, bottom=18.998, right=45.936, top=36.998)
@@ -25,10 +33,14 @@ FUNCTIONS = (
 
 @jit
 def start(world):
-    """Put down what an episode begins with."""
+    """Minerals on both sides, four geysers, the CommandCenter and its idle SCVs."""
+    place_fields(world, FIELDS_LEFT)
+    place_fields(world, FIELDS_RIGHT)
+    place_geysers(world)
+    place_base(world)
 
 
 @jit
 def after_loop(world):
     """Reward earned in this game loop (points)."""
-    return 0
+    return world.delivered[PLAYER - 1]

@@ -253,7 +253,9 @@ class Games:
 
     def render(self, index: int) -> NDArray[np.uint8]:
         """A picture of one game for people, (H, W, 3) uint8."""
-        return draw_picture(self.worlds[index], self.map.name, int(self.score_cumulative[index, 0]))
+        width, height = self.interface.screen_size
+        score = int(self.score_cumulative[index, 0])
+        return draw_picture(self.worlds[index], self.map.name, score, player=self.player, camera_aspect=height / width)
 
     def close(self) -> None:
         """End the threads; the games stay readable."""

@@ -1,46 +1,107 @@
-"""A picture of a game for people: the whole playable area, units, health, selection and orders, drawn in software.
+"""A picture of a game for people: what a player sees of the whole playable area, drawn in software.
 
-Nothing here is an observation of an agent; feature layers are in rendering.py.
+Beside the units it shows what they do: orders, shots and blows, missiles, who was hurt and who died; mining, building
+and production, money and supply. Nothing here is an observation of an agent; feature layers are in rendering.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
-from sc2_envs.engine.abilities import ATTACK, PATROL, SCAN_MOVE
-from sc2_envs.engine.units import HEALTH, NOTHING, RADIUS, SHIELDS, TABLE
-from sc2_envs.engine.world import ENEMY, NEUTRAL, PLAYER
+from sc2_envs.engine.abilities import ATTACK, BUILT_BY, GATHER, PATROL, REPAIR, RETURN, SCAN_MOVE
+from sc2_envs.engine.camera import CAMERA_WIDTH
+from sc2_envs.engine.canvas import (
+    GAS_COLOUR,
+    MARGIN,
+    MINERAL_COLOUR,
+    SMOOTHING,
+    Canvas,
+    Caption,
+    Colour,
+    Field,
+    Point,
+)
+from sc2_envs.engine.maps import MapInfo
+from sc2_envs.engine.shapes import (
+    BEACON_COLOUR,
+    MUZZLE,
+    OWNER_COLOURS,
+    Body,
+    Look,
+    draw_crystal,
+    draw_shape,
+    drawn_radius,
+    shade,
+)
+from sc2_envs.engine.units import (
+    BACKSWING,
+    BANELING,
+    BUILD_LOOPS,
+    CONTENTS,
+    FOOTPRINT_HEIGHT,
+    FOOTPRINT_WIDTH,
+    HALF_FOOD,
+    HEALTH,
+    MARINE,
+    MINERAL_FIELD,
+    MISSILE_SPEED,
+    NOTHING,
+    RADIUS,
+    RANGE,
+    RESOURCE,
+    SHIELDS,
+    SPLASH,
+    STRUCTURE,
+    TABLE,
+    VESPENE_GEYSER,
+    WORKER,
+)
+from sc2_envs.engine.vision import VISIBLE
+from sc2_envs.engine.world import EMPTY_HANDED, ENEMY, MAX_DEATHS, MINERALS, NEUTRAL, PLAYER
 
-MARGIN = 1.0  # world units of ground shown beyond the playable area
-SMALL, LARGER = 0.7, 1.3  # units of a radius below the first are drawn larger by the second
-SMOOTHING = 3  # everything is drawn this many times as large, then made smaller
+__all__ = [
+    "BEACON_COLOUR",
+    "ENEMY",
+    "MARGIN",
+    "NEUTRAL",
+    "OWNER_COLOURS",
+    "PLAYER",
+    "SMOOTHING",
+    "Canvas",
+    "Field",
+    "draw_picture",
+    "picture_pixel",
+    "world_point",
+]
+
 LOOPS_PER_SECOND = 22.4  # of a clock on the wall, at the game's speed "faster"
+HURT_LOOPS = 6  # game loops for which a hurt unit glows
+DEATH_LOOPS = 22  # and for which the place of a death is marked
+SPLASH_LOOPS = 11  # and a splash is seen
+MELEE_RANGE = 1.0  # weapons of a shorter range strike, others shoot
 
-Colour = tuple[int, int, int]
-Point = tuple[float, float]
-
-OWNER_COLOURS: dict[int, Colour] = {PLAYER: (60, 130, 255), ENEMY: (226, 58, 48), NEUTRAL: (176, 182, 190)}
 SELECTION_COLOUR: Colour = (110, 255, 120)
 MOVE_COLOUR: Colour = (120, 255, 130)
 ATTACK_COLOUR: Colour = (255, 96, 80)
 PATROL_COLOUR: Colour = (255, 216, 96)
-BEACON_COLOUR: Colour = (70, 226, 210)
-GROUND_COLOUR: Colour = (70, 66, 60)
-BEYOND_COLOUR: Colour = (30, 30, 34)
-EDGE_COLOUR: Colour = (128, 120, 100)
-BAR_COLOUR: Colour = (18, 20, 26)
-TEXT_COLOUR: Colour = (226, 230, 236)
+HARVEST_COLOUR: Colour = (110, 200, 255)
+RALLY_COLOUR: Colour = (120, 230, 255)
+SHOT_COLOUR: Colour = (255, 236, 150)
+ACID_COLOUR: Colour = (168, 240, 72)
+HURT_COLOUR: Colour = (255, 64, 40)
+PROGRESS_COLOUR: Colour = (250, 206, 70)
+PRODUCTION_COLOUR: Colour = (90, 214, 255)
+FRAME_COLOUR: Colour = (236, 240, 246)
 
 
-def draw_picture(world: np.void, map_name: str, score: int, width: int = 640) -> NDArray[np.uint8]:
-    """Draw one game.
+def draw_picture(
+    world: np.void, map_name: str, score: int, width: int = 640, player: int = PLAYER, camera_aspect: float = 1.0
+) -> NDArray[np.uint8]:
+    """Draw what one player sees of a game.
 
     Args:
         world: one world record.
@@ -48,6 +109,8 @@ def draw_picture(world: np.void, map_name: str, score: int, width: int = 640) ->
         score: points so far.
         width: of the picture in pixels, at least 64. The height follows from the shape of the playable area and is
             even, as video formats want it.
+        player: 1 or 2.
+        camera_aspect: height of the camera's view over its width; a frame shows it where the area is wider than it.
 
     Returns:
         (H, W, 3) uint8.
@@ -55,344 +118,444 @@ def draw_picture(world: np.void, map_name: str, score: int, width: int = 640) ->
     Raises:
         ValueError: for a width below 64.
     """
-    if width < 64:
-        raise ValueError(f"a picture must be at least 64 pixels wide, not {width}")
     canvas = Canvas(tuple(float(edge) for edge in world["playable"]), width)
-    # a game has few units: going through them in Python costs less than making the image smaller
-    slots = [slot for slot in range(int(world["slots"])) if world["type"][slot] != NOTHING]
-    slots.sort(key=lambda slot: -RADIUS[world["type"][slot]])
-    flat = [slot for slot in slots if TABLE[world["type"][slot]].name.startswith("Beacon")]
-    upright = [slot for slot in slots if slot not in flat]
+    scene = Scene.of(world, player)
+    flat = [slot for slot in scene.slots if TABLE[world["type"][slot]].name.startswith("Beacon")]
+    built = [slot for slot in scene.slots if STRUCTURE[world["type"][slot]]]
+    mobile = [slot for slot in scene.slots if slot not in flat and slot not in built]
     for slot in flat:
-        draw_unit(canvas, world, slot)
-    for slot in upright:
-        draw_orders(canvas, world, slot)
-    for slot in upright:
-        draw_shadow(canvas, world, slot)
-        draw_selection(canvas, world, slot)
-    for slot in upright:
-        draw_unit(canvas, world, slot)
-    for slot in upright:
-        draw_health(canvas, world, slot)
-    game_loop = int(world["game_loop"])
-    minutes, seconds = divmod(int(game_loop / LOOPS_PER_SECOND), 60)
-    return canvas.finish(map_name, f"score {score}", f"{minutes}:{seconds:02d}   loop {game_loop}")
+        draw_unit(canvas, scene, slot)
+    draw_snapshots(canvas, scene)
+    draw_fog(canvas, scene)
+    draw_deaths(canvas, scene)
+    for slot in built:
+        draw_shadow(canvas, scene, slot)
+        draw_selection(canvas, scene, slot)
+    for slot in built:
+        draw_unit(canvas, scene, slot)
+    for slot in scene.slots:
+        draw_orders(canvas, scene, slot)
+        draw_rally(canvas, scene, slot)
+    for slot in mobile:
+        draw_shadow(canvas, scene, slot)
+        draw_selection(canvas, scene, slot)
+    for slot in mobile:
+        draw_work(canvas, scene, slot)
+    for slot in mobile:
+        draw_unit(canvas, scene, slot)
+        draw_cargo(canvas, scene, slot)
+    for slot in scene.slots:
+        draw_hurt(canvas, scene, slot)
+        draw_attack(canvas, scene, slot)
+    draw_missiles(canvas, scene)
+    for slot in scene.slots:
+        draw_bars(canvas, scene, slot)
+    draw_frame(canvas, scene, camera_aspect)
+    return canvas.finish(caption(scene, map_name, score))
 
 
-class Canvas:
-    """A picture in the making: shapes in world units, on a bare map."""
-
-    def __init__(self, playable: tuple[float, ...], width: int) -> None:
-        left, bottom, right, top = playable
-        self.width = width
-        self.scale = width / (right - left + 2 * MARGIN)
-        self.field_height = round((top - bottom + 2 * MARGIN) * self.scale)
-        self.bar_height = max(14, width // 20)
-        self.bar_height += (self.field_height + self.bar_height) % 2
-        self.left = left - MARGIN
-        self.top = top + MARGIN
-        self.image = _ground(playable, width, self.field_height, self.scale).copy()
-        # the mode lets colours with a fourth number, their opacity, shine through
-        self.draw = ImageDraw.Draw(self.image, "RGBA")
-
-    def at(self, x: float, y: float) -> Point:
-        """Position in the enlarged image of a point of the world."""
-        scale = self.scale * SMOOTHING
-        return (x - self.left) * scale, (self.top - y) * scale
-
-    def length(self, units: float) -> float:
-        """Length in the enlarged image of a length in world units."""
-        return units * self.scale * SMOOTHING
-
-    def stroke(self, units: float) -> int:
-        """Width of a line, never too thin to be seen."""
-        return max(SMOOTHING, round(self.length(units)))
-
-    def disc(
-        self, x: float, y: float, radius: float, fill: Any = None, outline: Any = None, line: float = 0.06
-    ) -> None:
-        """A disc, a ring, or both."""
-        column, row = self.at(x, y)
-        size = self.length(radius)
-        box = (column - size, row - size, column + size, row + size)
-        self.draw.ellipse(box, fill=fill, outline=outline, width=self.stroke(line) if outline else 0)
-
-    def polygon(self, points: list[Point], fill: Any, outline: Any = None, line: float = 0.05) -> None:
-        """A filled polygon with a line round it."""
-        corners = [self.at(*point) for point in points]
-        self.draw.polygon(corners, fill=fill)
-        if outline:
-            self.draw.line([*corners, corners[0], corners[1]], fill=outline, width=self.stroke(line), joint="curve")
-
-    def line(self, points: list[Point], fill: Any, line: float = 0.06) -> None:
-        """A line through points."""
-        self.draw.line([self.at(*point) for point in points], fill=fill, width=self.stroke(line), joint="curve")
-
-    def rectangle(self, left: float, bottom: float, right: float, top: float, fill: Any) -> None:
-        """A filled rectangle."""
-        self.draw.rectangle((*self.at(left, top), *self.at(right, bottom)), fill=fill)
-
-    def finish(self, left: str, middle: str, right: str) -> NDArray[np.uint8]:
-        """The picture at its final size, with a line of text below."""
-        picture = Image.new("RGB", (self.width, self.field_height + self.bar_height), BAR_COLOUR)
-        picture.paste(self.image.reduce(SMOOTHING))
-        draw = ImageDraw.Draw(picture)
-        draw.line((0, self.field_height, self.width, self.field_height), fill=EDGE_COLOUR)
-        font = _font(round(self.bar_height * 0.5))
-        middle_row = self.field_height + self.bar_height / 2
-        pad = self.bar_height * 0.4
-        draw.text((pad, middle_row), left, TEXT_COLOUR, font, anchor="lm")
-        draw.text((self.width / 2, middle_row), middle, SELECTION_COLOUR, font, anchor="mm")
-        draw.text((self.width - pad, middle_row), right, TEXT_COLOUR, font, anchor="rm")
-        return np.array(picture)
+# --- where the picture shows the world ---
 
 
-@lru_cache(maxsize=8)
-def _font(size: int) -> Any:
-    return ImageFont.load_default(size)
+def world_point(map_info: MapInfo, picture_size: tuple[int, int], pixel: tuple[int, int]) -> Point | None:
+    """The point of the world at the centre of a picture's pixel.
+
+    Args:
+        map_info: the map that was drawn.
+        picture_size: width and height of the picture.
+        pixel: column and row.
+
+    Returns:
+        x and y, or None for a pixel of the line of text or beyond the picture.
+
+    Raises:
+        ValueError: for a size that pictures of this map do not have.
+    """
+    field = _field(map_info, picture_size)
+    column, row = pixel
+    if not (0 <= column < field.width and 0 <= row < field.field_height):
+        return None
+    return field.left + (column + 0.5) / field.scale, field.top - (row + 0.5) / field.scale
 
 
-@lru_cache(maxsize=4)
-def _ground(playable: tuple[float, ...], width: int, height: int, scale: float) -> Image.Image:
-    """The bare map, enlarged: rough ground with a faint grid of its cells, dark beyond the playable area."""
-    left, bottom, right, top = playable
-    size = (width * SMOOTHING, height * SMOOTHING)
-    random = np.random.default_rng(4)
-    roughness = np.zeros((height, width))
-    for grain, strength in ((2.0, 4.0), (0.6, 3.0), (0.08, 2.5)):  # of blotches, lumps and grains in world units
-        shape = (math.ceil(height / (grain * scale)), math.ceil(width / (grain * scale)))
-        coarse = Image.fromarray(random.normal(size=shape).astype(np.float32))
-        roughness += strength * np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))
-    colours = np.array(GROUND_COLOUR) + roughness[..., None] * np.array([1.0, 0.95, 0.8])
-    ground = Image.fromarray(np.clip(colours, 0, 255).astype(np.uint8)).resize(size, Image.Resampling.BICUBIC)
+def picture_pixel(map_info: MapInfo, picture_size: tuple[int, int], point: Point) -> tuple[int, int] | None:
+    """Column and row of the pixel that shows a point of the world, or None where the picture does not show it.
 
-    unit = scale * SMOOTHING
-    box = [MARGIN * unit, MARGIN * unit, (right - left + MARGIN) * unit, (top - bottom + MARGIN) * unit]
-    draw = ImageDraw.Draw(ground, "RGBA")
-    for x in range(math.ceil(left), math.floor(right) + 1):
-        column = (x - left + MARGIN) * unit
-        draw.line((column, box[1], column, box[3]), fill=(255, 255, 255, 14), width=SMOOTHING)
-    for y in range(math.ceil(bottom), math.floor(top) + 1):
-        row = (top - y + MARGIN) * unit
-        draw.line((box[0], row, box[2], row), fill=(255, 255, 255, 14), width=SMOOTHING)
+    The inverse of `world_point`, with the same arguments and errors.
+    """
+    field = _field(map_info, picture_size)
+    column = math.floor((point[0] - field.left) * field.scale)
+    row = math.floor((field.top - point[1]) * field.scale)
+    if not (0 <= column < field.width and 0 <= row < field.field_height):
+        return None
+    return column, row
 
-    within = Image.new("L", size, 0)
-    ImageDraw.Draw(within).rectangle(box, fill=255)
-    dark = Image.blend(ground, Image.new("RGB", size, BEYOND_COLOUR), 0.75)
-    picture = Image.composite(ground, dark, within)
-    ImageDraw.Draw(picture).rectangle(box, outline=EDGE_COLOUR, width=2 * SMOOTHING)
-    return picture
+
+def _field(map_info: MapInfo, picture_size: tuple[int, int]) -> Field:
+    field = Field(tuple(map_info.playable), picture_size[0])
+    if field.height != picture_size[1]:
+        raise ValueError(
+            f"a picture of {map_info.name} that is {field.width} pixels wide is {field.height} high, "
+            f"not {picture_size[1]}"
+        )
+    return field
+
+
+# --- the scene ---
+
+
+class Scene(NamedTuple):
+    """A world as one player sees it."""
+
+    world: np.void
+    player: int
+    slots: list[int]
+    """of the units seen, large ones first"""
+    slot_of: dict[int, int]
+    """slot of each of them by its tag"""
+    loop: int
+
+    @classmethod
+    def of(cls, world: np.void, player: int) -> Scene:
+        """Gather the units that a player sees."""
+        # a game has few units: going through them in Python costs less than making the image smaller
+        slots = []
+        for slot in range(int(world["slots"])):
+            own = int(world["owner"][slot]) == player
+            if world["type"][slot] != NOTHING and (
+                own or is_visible(world, player, float(world["x"][slot]), float(world["y"][slot]))
+            ):
+                slots.append(slot)
+        slots.sort(key=lambda slot: -RADIUS[world["type"][slot]])
+        return cls(world, player, slots, {int(world["tag"][slot]): slot for slot in slots}, int(world["game_loop"]))
+
+    def type(self, slot: int) -> int:
+        """Row of the unit table."""
+        return int(self.world["type"][slot])
+
+    def place(self, slot: int) -> Point:
+        """Where a unit stands."""
+        return float(self.world["x"][slot]), float(self.world["y"][slot])
+
+    def own(self, slot: int) -> bool:
+        """Whether the unit is the player's."""
+        return int(self.world["owner"][slot]) == self.player
+
+    def selected(self, slot: int) -> bool:
+        """Whether the player has selected the unit."""
+        return bool(int(self.world["selected"][slot]) >> (self.player - 1) & 1)
+
+    def radius(self, slot: int) -> float:
+        """A unit's radius in the picture."""
+        return drawn_radius(self.type(slot))
+
+
+def is_visible(world: np.void, player: int, x: float, y: float) -> bool:
+    """Whether a player sees the cell of a point."""
+    return bool(world["visibility"][player - 1, int(y), int(x)] == VISIBLE)
+
+
+def caption(scene: Scene, map_name: str, score: int) -> Caption:
+    """What the line of text says; money and supply only of a player who has workers or structures."""
+    world, player = scene.world, scene.player
+    minutes, seconds = divmod(int(scene.loop / LOOPS_PER_SECOND), 60)
+    resources = None
+    own = [slot for slot in scene.slots if scene.own(slot)]
+    if any(WORKER[scene.type(slot)] or STRUCTURE[scene.type(slot)] for slot in own):
+        in_making = [slot for slot in own if world["queue_count"][slot] > 0 and world["queue_loops"][slot] >= 0]
+        types = [scene.type(slot) for slot in own] + [int(world["queue_type"][slot, 0]) for slot in in_making]
+        food = sum(int(HALF_FOOD[unit_type]) for unit_type in types) // 2
+        supply = f"{food}/{int(world['food_cap'][player - 1])}"
+        resources = (str(int(world["minerals"][player - 1])), str(int(world["vespene"][player - 1])), supply)
+    return Caption(map_name, f"score {score}", f"{minutes}:{seconds:02d}   loop {scene.loop}", resources)
+
+
+# --- the ground ---
+
+
+def draw_fog(canvas: Canvas, scene: Scene) -> None:
+    """Darken what the player does not see, where it does not see the whole playable area."""
+    visibility = scene.world["visibility"][scene.player - 1]
+    left, bottom, right, top = (float(edge) for edge in scene.world["playable"])
+    area = visibility[math.floor(bottom) : math.ceil(top), math.floor(left) : math.ceil(right)]
+    if np.any(area != VISIBLE):
+        canvas.fog(visibility)
+
+
+def draw_snapshots(canvas: Canvas, scene: Scene) -> None:
+    """What the player remembers in the fog."""
+    world, row = scene.world, scene.player - 1
+    for index in range(int(world["snapshots"][row])):
+        owner, tag = int(world["snapshot_owner"][row, index]), int(world["snapshot_tag"][row, index])
+        look = Look(owner, tag, finished=bool(world["snapshot_progress"][row, index] >= 1))
+        x, y = float(world["snapshot_x"][row, index]), float(world["snapshot_y"][row, index])
+        draw_shape(canvas, int(world["snapshot_type"][row, index]), x, y, 0.0, look)
+
+
+def draw_deaths(canvas: Canvas, scene: Scene) -> None:
+    """A ring that widens and fades where a unit died, and the splash of one that splashes."""
+    world = scene.world
+    deaths = int(world["deaths"])
+    for number in range(max(0, deaths - MAX_DEATHS), deaths):
+        index = number % MAX_DEATHS
+        age = scene.loop - int(world["death_loop"][index])
+        x, y = float(world["death_x"][index]), float(world["death_y"][index])
+        if age >= DEATH_LOOPS or not is_visible(world, scene.player, x, y):
+            continue
+        unit_type = int(world["death_type"][index])
+        left = 1.0 - age / DEATH_LOOPS
+        colour = OWNER_COLOURS[int(world["death_owner"][index])]
+        radius = drawn_radius(unit_type)
+        if SPLASH[unit_type] > 0 and age < SPLASH_LOOPS:
+            strength = 1.0 - age / SPLASH_LOOPS
+            canvas.disc(x, y, float(SPLASH[unit_type]), fill=(*ACID_COLOUR, round(110 * strength)))
+        stain = ACID_COLOUR if unit_type == BANELING else shade(colour, 0.5)
+        canvas.disc(x, y, 0.8 * radius, fill=(*stain, round(170 * left)))
+        canvas.disc(x, y, radius * (1.6 - 0.8 * left), outline=(*colour, round(230 * left)), line=0.07)
+
+
+def draw_frame(canvas: Canvas, scene: Scene, aspect: float) -> None:
+    """The camera's view, where the playable area is wider than it."""
+    left, _, right, _ = (float(edge) for edge in scene.world["playable"])
+    if right - left <= CAMERA_WIDTH + 2 * MARGIN:
+        return
+    x, y = float(scene.world["camera_x"][scene.player - 1]), float(scene.world["camera_y"][scene.player - 1])
+    half_x, half_y = CAMERA_WIDTH / 2, CAMERA_WIDTH / 2 * aspect
+    canvas.rectangle(x - half_x, y - half_y, x + half_x, y + half_y, outline=(*FRAME_COLOUR, 110), line=0.08)
 
 
 # --- what belongs to a unit ---
 
 
-def drawn_radius(unit_type: int) -> float:
-    """A unit's radius in the picture: small ones are drawn larger than they are, or their shape could not be seen."""
-    radius = float(RADIUS[unit_type])
-    return radius * LARGER if radius < SMALL else radius
+def draw_unit(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """The unit itself."""
+    world, unit_type = scene.world, scene.type(slot)
+    full = int(CONTENTS[unit_type]) or int(CONTENTS[VESPENE_GEYSER])  # the one under a refinery
+    look = Look(
+        owner=int(world["owner"][slot]),
+        tag=int(world["tag"][slot]),
+        contents=min(1.0, int(world["contents"][slot]) / full),
+        finished=bool(world["progress"][slot] >= 1.0),
+        at_work=int(world["queue_count"][slot]) > 0 or int(world["occupant"][slot]) > 0,
+    )
+    draw_shape(canvas, unit_type, *scene.place(slot), float(world["facing"][slot]), look)
 
 
-def draw_shadow(canvas: Canvas, world: np.void, slot: int) -> None:
+def draw_shadow(canvas: Canvas, scene: Scene, slot: int) -> None:
     """A soft shadow to the lower right."""
-    radius = drawn_radius(world["type"][slot])
-    x, y = float(world["x"][slot]), float(world["y"][slot])
+    if RESOURCE[scene.type(slot)]:
+        return
+    radius = scene.radius(slot)
+    offset = min(radius, 1.0)
+    x, y = scene.place(slot)
     for size in (1.0, 0.85, 0.7):
-        canvas.disc(x + 0.25 * radius, y - 0.3 * radius, size * radius, fill=(0, 0, 0, 46))
+        canvas.disc(x + 0.25 * offset, y - 0.3 * offset, size * radius, fill=(0, 0, 0, 46))
 
 
-def draw_selection(canvas: Canvas, world: np.void, slot: int) -> None:
-    """A ring round each unit that player 1 has selected."""
-    if int(world["selected"][slot]) >> (PLAYER - 1) & 1:
-        radius = drawn_radius(world["type"][slot]) + 0.2
-        x, y = float(world["x"][slot]), float(world["y"][slot])
-        canvas.disc(x, y, radius, fill=(*SELECTION_COLOUR, 40), outline=(*SELECTION_COLOUR, 255), line=0.08)
+def draw_selection(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """A ring round each unit that the player has selected."""
+    if scene.selected(slot):
+        radius = scene.radius(slot) + 0.2
+        canvas.disc(
+            *scene.place(slot), radius, fill=(*SELECTION_COLOUR, 40), outline=(*SELECTION_COLOUR, 255), line=0.08
+        )
 
 
-def draw_orders(canvas: Canvas, world: np.void, slot: int) -> None:
-    """A line from a unit to where its orders lead it, one after another."""
-    here = (float(world["x"][slot]), float(world["y"][slot]))
+def draw_orders(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """A line from an own unit to where its orders lead it, one after another; strong where it is selected.
+
+    Harvesting, which goes on by itself, has a line only while the worker is selected.
+    """
+    world = scene.world
+    if not scene.own(slot):
+        return
+    strength = 1.0 if scene.selected(slot) else 0.5
+    here = scene.place(slot)
     for order in range(int(world["order_count"][slot])):
-        there = (float(world["order_x"][slot, order]), float(world["order_y"][slot, order]))
-        tag = int(world["order_target"][slot, order])
-        if tag:
-            target = np.flatnonzero((world["tag"] == tag) & (world["type"] != NOTHING))
-            if len(target):
-                there = (float(world["x"][target[0]]), float(world["y"][target[0]]))
         ability = int(world["order_ability"][slot, order])
-        colour = {ATTACK: ATTACK_COLOUR, SCAN_MOVE: ATTACK_COLOUR, PATROL: PATROL_COLOUR}.get(ability, MOVE_COLOUR)
-        canvas.line([here, there], fill=(*colour, 150), line=0.06)
-        canvas.disc(*there, 0.22, outline=(*colour, 220), line=0.06)
-        canvas.disc(*there, 0.08, fill=(*colour, 220))
+        there = (float(world["order_x"][slot, order]), float(world["order_y"][slot, order]))
+        target = scene.slot_of.get(int(world["order_target"][slot, order]))
+        if target is not None:
+            there = scene.place(target)
+        if BUILT_BY[ability] and target is None:  # the work has not begun
+            draw_plan(canvas, scene, int(BUILT_BY[ability]), there)
+        if scene.selected(slot) or ability not in (GATHER, RETURN):
+            colour = ORDER_COLOURS.get(ability, PROGRESS_COLOUR if BUILT_BY[ability] else MOVE_COLOUR)
+            canvas.line([here, there], fill=(*colour, round(150 * strength)), line=0.06)
+            canvas.disc(*there, 0.22, outline=(*colour, round(220 * strength)), line=0.06)
+            canvas.disc(*there, 0.08, fill=(*colour, round(220 * strength)))
         here = there
 
 
-def draw_health(canvas: Canvas, world: np.void, slot: int) -> None:
-    """A bar of health above a damaged unit, with one of shields above that."""
-    unit_type = int(world["type"][slot])
-    x, y = float(world["x"][slot]), float(world["y"][slot])
-    radius = drawn_radius(unit_type)
-    half = max(radius, 0.45)
-    bottom = y + radius + 0.2
-    bars: list[tuple[float, Colour | None]] = [(float(world["health"][slot]) / float(HEALTH[unit_type]), None)]
-    if SHIELDS[unit_type] > 0:
-        bars.append((float(world["shields"][slot]) / float(SHIELDS[unit_type]), (110, 180, 255)))
-    if all(share >= 1.0 for share, _ in bars):
-        return
-    for share, colour in bars:
-        share = min(max(share, 0.0), 1.0)
-        if colour is None:
-            colour = (80, 220, 90) if share > 2 / 3 else (240, 200, 60) if share > 1 / 3 else (230, 70, 50)
-        canvas.rectangle(x - half - 0.04, bottom - 0.04, x + half + 0.04, bottom + 0.17, fill=(0, 0, 0, 210))
-        if share > 0.0:
-            canvas.rectangle(x - half, bottom, x - half + 2 * half * share, bottom + 0.13, fill=colour)
-        bottom += 0.2
-
-
-# --- shapes ---
-
-
-def shade(colour: Colour, factor: float) -> Colour:
-    """A darker (below 1) or lighter (above 1) colour."""
-    if factor <= 1.0:
-        red, green, blue = (round(part * factor) for part in colour)
-    else:
-        red, green, blue = (round(part + (255 - part) * (factor - 1.0)) for part in colour)
-    return red, green, blue
-
-
-class Body:
-    """A unit's own coordinates: the first along its facing, the second to its left, in its radii."""
-
-    def __init__(self, x: float, y: float, radius: float, facing: float) -> None:
-        self.x, self.y, self.radius = x, y, radius
-        self.cos, self.sin = math.cos(facing), math.sin(facing)
-
-    def at(self, ahead: float, left: float) -> Point:
-        """A point of the world."""
-        ahead, left = ahead * self.radius, left * self.radius
-        return self.x + ahead * self.cos - left * self.sin, self.y + ahead * self.sin + left * self.cos
-
-    def points(self, *points: Point) -> list[Point]:
-        """Points of the world."""
-        return [self.at(*point) for point in points]
-
-    def regular(self, corners: int, size: float = 1.0, turn: float = 0.0) -> list[Point]:
-        """Corners of a regular polygon."""
-        angles = [turn + 2 * math.pi * corner / corners for corner in range(corners)]
-        return [self.at(size * math.cos(angle), size * math.sin(angle)) for angle in angles]
-
-
-def draw_unit(canvas: Canvas, world: np.void, slot: int) -> None:
-    """Draw a unit in its owner's colour, in the shape of its type."""
-    unit = TABLE[world["type"][slot]]
-    radius = drawn_radius(world["type"][slot])
-    body = Body(float(world["x"][slot]), float(world["y"][slot]), radius, float(world["facing"][slot]))
-    colour = OWNER_COLOURS[int(world["owner"][slot])]
-    shape = SHAPES.get(unit.name)
-    if shape is None:
-        shape = _structure if unit.structure else _worker if unit.worker else _soldier
-    shape(canvas, body, colour, int(world["tag"][slot]))
-
-
-def _marine(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    dark = shade(colour, 0.35)
-    canvas.line(body.points((0.1, -0.75), (1.55, -0.42)), fill=(22, 24, 28), line=0.15)  # rifle
-    for side in (-1, 1):
-        canvas.disc(*body.at(-0.05, 0.72 * side), 0.46 * body.radius, fill=shade(colour, 0.8), outline=dark, line=0.04)
-    canvas.disc(body.x, body.y, 0.72 * body.radius, fill=colour, outline=dark, line=0.05)
-    canvas.disc(*body.at(0.12, 0.0), 0.4 * body.radius, fill=shade(colour, 1.35))
-    canvas.line(body.points((0.38, -0.26), (0.46, 0.0), (0.38, 0.26)), fill=(255, 214, 90), line=0.08)  # visor
-
-
-def _beacon(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    colour = BEACON_COLOUR
-    canvas.disc(body.x, body.y, body.radius, fill=(*colour, 34))
-    canvas.disc(body.x, body.y, body.radius, outline=(*colour, 235), line=0.12)
-    canvas.disc(body.x, body.y, 0.8 * body.radius, outline=(*colour, 110), line=0.05)
-    for quarter in range(4):  # arrow heads that point to the middle
-        arrow = Body(body.x, body.y, body.radius, quarter * math.pi / 2 + math.pi / 4)
-        canvas.polygon(arrow.points((0.42, 0.0), (0.66, 0.16), (0.6, 0.0), (0.66, -0.16)), fill=(*colour, 200))
-    canvas.disc(body.x, body.y, 0.1 * body.radius, fill=(*colour, 235))
-
-
-def _crystals(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    light, dark = (150, 226, 255), (38, 112, 196)
-    turn = tag * 2.4  # so that they do not all look alike
-    for place, lean, size in ((0.42, 2.2, 0.62), (0.38, -2.2, 0.56), (0.0, 0.0, 0.95)):
-        crystal = Body(
-            body.x + place * body.radius * math.cos(turn + lean),
-            body.y + place * body.radius * math.sin(turn + lean),
-            size * body.radius,
-            math.pi / 2 + 0.5 * math.sin(turn + lean),
-        )
-        tip, left, right, foot = (1.0, 0.0), (0.25, 0.5), (0.25, -0.5), (-0.8, 0.0)
-        middle = (0.05, 0.0)
-        canvas.polygon(crystal.points(tip, left, foot, right), fill=dark)
-        canvas.polygon(crystal.points(tip, left, middle), fill=light)
-        canvas.polygon(crystal.points(tip, middle, right), fill=shade(dark, 1.35))
-        canvas.polygon(crystal.points(left, foot, middle), fill=shade(dark, 1.15))
-        canvas.polygon(crystal.points(tip, left, foot, right), fill=None, outline=(16, 48, 92), line=0.04)
-
-
-def _geyser(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    canvas.polygon(body.regular(9, 1.0), fill=(84, 80, 72), outline=(36, 34, 30), line=0.08)
-    for size, green in ((0.62, (36, 92, 60)), (0.4, (70, 190, 110)), (0.2, (170, 255, 190))):
-        canvas.disc(body.x, body.y, size * body.radius, fill=green)
-
-
-def _zergling(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    dark = shade(colour, 0.35)
-    for side in (-1, 1):
-        canvas.line(body.points((0.2, 0.3 * side), (0.75, 0.95 * side), (1.2, 0.5 * side)), fill=dark, line=0.08)
-    hull = body.points((1.0, 0.0), (0.3, 0.5), (-0.9, 0.3), (-1.1, 0.0), (-0.9, -0.3), (0.3, -0.5))
-    canvas.polygon(hull, fill=colour, outline=dark, line=0.05)
-
-
-def _baneling(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    dark = shade(colour, 0.35)
-    canvas.disc(body.x, body.y, body.radius, fill=colour, outline=dark, line=0.05)
-    for ahead, left, size in ((-0.3, 0.35, 0.34), (-0.35, -0.3, 0.3), (0.25, 0.0, 0.36)):
-        canvas.disc(*body.at(ahead, left), size * body.radius, fill=(150, 240, 70), outline=dark, line=0.04)
-
-
-def _roach(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    dark = shade(colour, 0.35)
-    for side in (-1, 1):
-        canvas.line(body.points((0.4, 0.4 * side), (1.0, 0.6 * side)), fill=dark, line=0.12)
-    hull = body.points((0.7, 0.5), (0.0, 0.85), (-0.8, 0.6), (-1.0, 0.0), (-0.8, -0.6), (0.0, -0.85), (0.7, -0.5))
-    canvas.polygon(hull, fill=colour, outline=dark, line=0.06)
-    canvas.line(body.points((0.5, 0.0), (-0.8, 0.0)), fill=dark, line=0.06)
-
-
-def _soldier(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    canvas.polygon(body.regular(3, 1.15), fill=colour, outline=shade(colour, 0.35))
-
-
-def _worker(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    dark = shade(colour, 0.35)
-    for side in (-1, 1):
-        canvas.line(body.points((0.3, 0.5 * side), (1.1, 0.35 * side)), fill=(40, 42, 46), line=0.1)
-    canvas.polygon(body.regular(4, 1.1, math.pi / 4), fill=colour, outline=dark)
-    canvas.disc(*body.at(0.3, 0.0), 0.3 * body.radius, fill=(255, 214, 90))
-
-
-def _structure(canvas: Canvas, body: Body, colour: Colour, tag: int) -> None:
-    upright = Body(body.x, body.y, body.radius, math.pi / 8)
-    dark = shade(colour, 0.35)
-    canvas.polygon(upright.regular(8, 1.0), fill=(92, 96, 104), outline=dark, line=0.1)
-    canvas.polygon(upright.regular(8, 0.7), fill=colour, outline=dark, line=0.06)
-    canvas.disc(body.x, body.y, 0.25 * body.radius, fill=shade(colour, 1.4))
-
-
-SHAPES: dict[str, Callable[[Canvas, Body, Colour, int], None]] = {
-    "Marine": _marine,
-    "Beacon_Terran": _beacon,
-    "NaturalMinerals": _crystals,
-    "MineralField": _crystals,
-    "VespeneGeyser": _geyser,
-    "Zergling": _zergling,
-    "Baneling": _baneling,
-    "Roach": _roach,
+ORDER_COLOURS = {
+    ATTACK: ATTACK_COLOUR,
+    SCAN_MOVE: ATTACK_COLOUR,
+    PATROL: PATROL_COLOUR,
+    GATHER: HARVEST_COLOUR,
+    RETURN: HARVEST_COLOUR,
+    REPAIR: PROGRESS_COLOUR,
 }
-"""How the types look; others are drawn as soldiers, workers or structures."""
+
+
+def draw_plan(canvas: Canvas, scene: Scene, unit_type: int, place: Point) -> None:
+    """The footprint of a structure that is ordered."""
+    left, bottom, right, top = _footprint(unit_type, place)
+    colour = OWNER_COLOURS[scene.player]
+    canvas.rectangle(left, bottom, right, top, fill=(*colour, 46), outline=(*colour, 170), line=0.06)
+
+
+def _footprint(unit_type: int, place: Point) -> tuple[float, float, float, float]:
+    half_x, half_y = float(FOOTPRINT_WIDTH[unit_type]) / 2, float(FOOTPRINT_HEIGHT[unit_type]) / 2
+    return place[0] - half_x, place[1] - half_y, place[0] + half_x, place[1] + half_y
+
+
+def draw_rally(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """A line from a selected structure to where its new units go, with a flag."""
+    world = scene.world
+    if not (world["rally"][slot] and scene.own(slot) and scene.selected(slot)):
+        return
+    there = (float(world["rally_x"][slot]), float(world["rally_y"][slot]))
+    target = scene.slot_of.get(int(world["rally_target"][slot]))
+    if target is not None:
+        there = scene.place(target)
+    x, y = there
+    canvas.line([scene.place(slot), there], fill=(*RALLY_COLOUR, 130), line=0.07)
+    canvas.line([there, (x, y + 0.9)], fill=(*RALLY_COLOUR, 255), line=0.08)
+    canvas.polygon([(x, y + 0.9), (x + 0.6, y + 0.7), (x, y + 0.45)], fill=(*RALLY_COLOUR, 255))
+
+
+# --- work ---
+
+
+def draw_work(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """A beam from a worker to the resource that it is at work on, or to what it builds or repairs."""
+    world = scene.world
+    if not WORKER[scene.type(slot)] or int(world["order_count"][slot]) == 0:
+        return
+    ability = int(world["order_ability"][slot, 0])
+    target = scene.slot_of.get(int(world["order_target"][slot, 0]))
+    if target is None:
+        return
+    if ability == GATHER and int(world["occupant"][target]) == int(world["tag"][slot]):
+        draw_beam(canvas, scene, slot, target, MINERAL_COLOUR if scene.type(target) == MINERAL_FIELD else GAS_COLOUR)
+    elif BUILT_BY[ability]:
+        draw_beam(canvas, scene, slot, target, PROGRESS_COLOUR)
+    elif ability == REPAIR:
+        (x, y), (target_x, target_y) = scene.place(slot), scene.place(target)
+        reach = scene.radius(slot) + 1.2 * float(RADIUS[scene.type(target)])
+        if math.hypot(x - target_x, y - target_y) <= reach:
+            draw_beam(canvas, scene, slot, target, PROGRESS_COLOUR)
+
+
+def draw_beam(canvas: Canvas, scene: Scene, slot: int, other: int, colour: Colour) -> None:
+    """A glowing line from one unit to another."""
+    here, there = scene.place(slot), scene.place(other)
+    canvas.line([here, there], fill=(*colour, 90), line=0.2)
+    canvas.line([here, there], fill=(*shade(colour, 1.6), 230), line=0.07)
+    canvas.disc(*there, 0.18, fill=(*shade(colour, 1.7), 200))
+
+
+def draw_cargo(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """What a worker carries, held before it."""
+    carries = int(scene.world["carries"][slot])
+    if carries == EMPTY_HANDED:
+        return
+    x, y = Body(*scene.place(slot), scene.radius(slot), float(scene.world["facing"][slot])).at(1.1, 0.0)
+    if carries == MINERALS:
+        draw_crystal(canvas, x, y, 0.36)
+    else:
+        canvas.disc(x, y, 0.25, fill=GAS_COLOUR, outline=(20, 70, 40), line=0.05)
+
+
+# --- fights ---
+
+
+def draw_hurt(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """A unit that was hurt a moment ago glows."""
+    age = scene.loop - int(scene.world["hurt_loop"][slot])
+    if int(scene.world["hurt_loop"][slot]) > 0 and age < HURT_LOOPS:
+        strength = 1.0 - age / HURT_LOOPS
+        canvas.disc(*scene.place(slot), 1.1 * scene.radius(slot), fill=(*HURT_COLOUR, round(130 * strength)))
+
+
+def draw_attack(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """The shot or blow that a unit has begun or has just made, on the way to the unit that it fights."""
+    world, unit_type = scene.world, scene.type(slot)
+    target = scene.slot_of.get(int(world["target"][slot]))
+    backswing = float(world["backswing"][slot])
+    if target is None or not (backswing > 0 or world["attacking"][slot]):
+        return
+    strength = 1.0 if BACKSWING[unit_type] <= 0 else min(1.0, 0.3 + 0.7 * backswing / float(BACKSWING[unit_type]))
+    here, there = scene.place(slot), scene.place(target)
+    body = Body(*here, scene.radius(slot), float(world["facing"][slot]))
+    if RANGE[unit_type] <= MELEE_RANGE:
+        draw_slash(canvas, here, there, scene.radius(target), strength)
+    elif MISSILE_SPEED[unit_type] == 0:
+        muzzle = body.at(*MUZZLE) if unit_type == MARINE else body.at(1.0, 0.0)
+        canvas.line([muzzle, there], fill=(*SHOT_COLOUR, round(190 * strength)), line=0.05)
+        canvas.disc(*muzzle, 0.16, fill=(*SHOT_COLOUR, round(255 * strength)))
+        canvas.disc(*there, 0.12, fill=(*SHOT_COLOUR, round(220 * strength)))
+
+
+def draw_slash(canvas: Canvas, here: Point, there: Point, radius: float, strength: float) -> None:
+    """Two claw marks on the near side of the victim."""
+    angle = math.atan2(here[1] - there[1], here[0] - there[0])
+    mark = Body(*there, radius, angle)
+    for side in (-0.25, 0.25):
+        points = mark.points((0.9, 0.4 + side), (0.6, side), (0.9, -0.4 + side))
+        canvas.line(points, fill=(255, 255, 255, round(230 * strength)), line=0.07)
+
+
+def draw_missiles(canvas: Canvas, scene: Scene) -> None:
+    """Missiles in flight, with a tail away from the target."""
+    world = scene.world
+    for index in range(int(world["missiles"])):
+        x, y = float(world["missile_x"][index]), float(world["missile_y"][index])
+        if not is_visible(world, scene.player, x, y):
+            continue
+        target = scene.slot_of.get(int(world["missile_target"][index]))
+        if target is not None:
+            there = scene.place(target)
+            angle = math.atan2(y - there[1], x - there[0])
+            tail = (x + 0.7 * math.cos(angle), y + 0.7 * math.sin(angle))
+            canvas.line([tail, (x, y)], fill=(*ACID_COLOUR, 110), line=0.14)
+        canvas.disc(x, y, 0.2, fill=ACID_COLOUR, outline=(70, 120, 20), line=0.05)
+
+
+# --- bars ---
+
+
+def draw_bars(canvas: Canvas, scene: Scene, slot: int) -> None:
+    """Above a unit: health and shields where it is damaged, the progress of its construction, what it trains."""
+    x, y = scene.place(slot)
+    unit_type = scene.type(slot)
+    radius = scene.radius(slot)
+    half = max(min(radius, 1.3), 0.45)
+    if FOOTPRINT_WIDTH[unit_type] > 0:
+        radius = _footprint(unit_type, (x, y))[3] - y
+    bottom = y + radius + 0.2
+    for share, colour in bars(scene, slot):
+        canvas.bar(x - half, bottom, 2 * half, share, colour)
+        bottom += 0.2
+    waiting = int(scene.world["queue_count"][slot]) - 1
+    for place in range(waiting if scene.own(slot) else 0):  # what waits behind what is in the making
+        canvas.disc(x - half + 0.1 + 0.3 * place, bottom + 0.08, 0.1, fill=PRODUCTION_COLOUR)
+
+
+def bars(scene: Scene, slot: int) -> list[tuple[float, Colour]]:
+    """Share and colour of a unit's bars, from below."""
+    world, unit_type = scene.world, scene.type(slot)
+    progress = float(world["progress"][slot])
+    health = float(world["health"][slot]) / float(HEALTH[unit_type])
+    shown: list[tuple[float, Colour]] = []
+    # health grows with the structure, so that a bar of its own says something only of a finished one
+    if health < 1.0 and progress >= 1.0:
+        shown.append((health, (80, 220, 90) if health > 2 / 3 else (240, 200, 60) if health > 1 / 3 else (230, 70, 50)))
+    if SHIELDS[unit_type] > 0 and world["shields"][slot] < SHIELDS[unit_type]:
+        shown.append((float(world["shields"][slot]) / float(SHIELDS[unit_type]), (110, 180, 255)))
+    if progress < 1.0:
+        shown.append((progress, PROGRESS_COLOUR))
+    if int(world["queue_count"][slot]) > 0 and scene.own(slot):
+        loops = float(BUILD_LOOPS[int(world["queue_type"][slot, 0])])
+        shown.append((float(world["queue_loops"][slot]) / loops, PRODUCTION_COLOUR))
+    return shown
