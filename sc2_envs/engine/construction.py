@@ -15,15 +15,17 @@ from sc2_envs.engine.errors import (
     CANT_BUILD_ON_THAT,
     CANT_BUILD_TOO_CLOSE_TO_RESOURCES,
     CANT_FIND_PLACEMENT_LOCATION,
-    CANT_TARGET_THAT_UNIT,
+    COULDNT_REACH_TARGET,
     ERROR,
     FINE,
     NOT_ENOUGH_MINERALS,
     NOT_ENOUGH_VESPENE,
+    REQUIRES_REPAIR_TARGET,
 )
 from sc2_envs.engine.movement import approach, stand, turn_to
 from sc2_envs.engine.orders import finish_order, give_order, holds_position
-from sc2_envs.engine.places import NOBODY, gap, gap_to_footprint, is_clear, length_round, place_beside, point_round
+from sc2_envs.engine.paths import TOUCHING
+from sc2_envs.engine.places import NOBODY, gap_to_footprint, is_room, length_round, point_round, touches
 from sc2_envs.engine.production import pay
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.score import count_completed, count_healed
@@ -42,6 +44,7 @@ from sc2_envs.engine.units import (
     NOTHING,
     REFINERY,
     SPEED,
+    STRUCTURE,
     SUPPLY_DEPOT,
     TABLE,
     VESPENE_COST,
@@ -54,7 +57,6 @@ from sc2_envs.engine.units import (
     update_food_cap,
 )
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import UNSETTLED
 
 # phases of an order to build
 TO_SITE = 0
@@ -65,8 +67,6 @@ REFUND = 0.75  # of a structure's cost, when it is cancelled
 REPAIR_COST = 0.25  # of a unit's cost, for all of its health; it takes the time of building it
 RESOURCE_MARGIN = 3  # cells that a town hall keeps from a resource in both directions; only the far corners are allowed
 FIDGET_LOOPS = (5.0 * 16, 10.0 * 16)  # a builder changes its place round the site after a random time between these
-# [?] ground left between a worker and the structure that it builds or repairs
-BUILD_REACH = 0.1
 
 ROUNDING = 1e-9  # of sums of many small parts
 
@@ -186,11 +186,12 @@ def build(world, slot):
         return
     unit_type = BUILT_BY[world.order_ability[slot, 0]]
     x, y = world.order_x[slot, 0], world.order_y[slot, 0]
-    if gap_to_footprint(world, slot, unit_type, x, y) > BUILD_REACH:
-        arrived = approach(world, slot, x, y, 0.0)
-        if not arrived and gap_to_footprint(world, slot, unit_type, x, y) > BUILD_REACH:
-            return
-    begin_site(world, slot, unit_type, x, y)
+    arrived = gap_to_footprint(world, slot, unit_type, x, y) <= 0.0 or approach(world, slot, x, y, 0.0)
+    if gap_to_footprint(world, slot, unit_type, x, y) <= TOUCHING:
+        begin_site(world, slot, unit_type, x, y)
+    elif arrived:
+        world.last_error[world.owner[slot] - 1] = COULDNT_REACH_TARGET
+        finish_order(world, slot)
 
 
 @jit
@@ -213,20 +214,7 @@ def begin_site(world, slot, unit_type, x, y):
     world.health[site] = HEALTH_AT_START * HEALTH[unit_type]
     world.contents[site] = contents
     update_food_cap(world, player)
-    for other in range(world.slots):
-        if is_on_footprint(world, other, unit_type, x, y):
-            step_aside(world, other, site)
-    begin_work(world, slot, site)
-
-
-@jit
-def step_aside(world, slot, site):
-    """A unit that stands where something is built now goes to the nearest free place beside it."""
-    x, y = place_beside(world, site, world.type[slot], world.x[slot], world.y[slot])
-    world.x[slot], world.y[slot] = on_grid(x), on_grid(y)
-    world.moved[slot] = UNSETTLED
-    if is_constructing(world, slot):
-        world.order_x[slot, 0], world.order_y[slot, 0] = world.x[slot], world.y[slot]
+    begin_work(world, slot, site)  # own units that stand there step aside as all do whom a footprint catches
 
 
 @jit
@@ -291,14 +279,15 @@ def walk_round_site(world, slot, site):
         along = uniform(world, 0.0, length_round(unit_type, radius))
         x, y = point_round(unit_type, world.x[site], world.y[site], radius, along)
         near = (x - world.x[slot]) ** 2 + (y - world.y[slot]) ** 2 <= FOOTPRINT_WIDTH[unit_type] ** 2
-        if near and is_clear(world, x, y, radius):
+        if near and is_room(world, x, y, radius):
             world.order_x[slot, 0], world.order_y[slot, 0] = on_grid(x), on_grid(y)
     x, y = world.order_x[slot, 0], world.order_y[slot, 0]
     if world.x[slot] == x and world.y[slot] == y:
         stand(world, slot)
         turn_to(world, slot, world.x[site], world.y[site])
     else:
-        approach(world, slot, x, y, 0.0)
+        if approach(world, slot, x, y, 0.0):
+            world.order_x[slot, 0], world.order_y[slot, 0] = world.x[slot], world.y[slot]
 
 
 @jit
@@ -346,10 +335,13 @@ def repair(world, slot):
     player = world.owner[slot]
     target = slot_of(world, world.order_target[slot, 0])
     if target == NOBODY or target == slot or not can_be_repaired(world, player, target):
-        world.last_error[player - 1] = CANT_TARGET_THAT_UNIT
+        world.last_error[player - 1] = REQUIRES_REPAIR_TARGET
         finish_order(world, slot)
-    elif gap(world, slot, target) > BUILD_REACH:
-        approach(world, slot, world.x[target], world.y[target], 0.0)
+    elif not touches(world, slot, target):
+        reach = INNER_RADIUS[world.type[slot]]
+        if not STRUCTURE[world.type[target]]:
+            reach += INNER_RADIUS[world.type[target]]
+        approach(world, slot, world.x[target], world.y[target], reach)
     elif world.progress[target] < 1.0:
         if builder_of(world, target) == NOBODY:
             begin_work(world, slot, target)

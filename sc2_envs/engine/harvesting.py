@@ -11,17 +11,23 @@ import numpy as np
 from sc2_envs.engine.abilities import GATHER, RETURN
 from sc2_envs.engine.alerts import MINERALS_EXHAUSTED, VESPENE_EXHAUSTED, alert
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.errors import CANT_HARVEST_THAT_RESOURCE, COULDNT_REACH_TARGET
+from sc2_envs.engine.errors import (
+    CANT_HARVEST_THAT_RESOURCE,
+    CANT_TARGET_EXHAUSTED_RESOURCES,
+    COULDNT_REACH_TARGET,
+    FINE,
+    MUST_BUILD_REFINERY_FIRST,
+)
 from sc2_envs.engine.movement import approach, stand, turn_to
 from sc2_envs.engine.orders import begin_order, finish_order
-from sc2_envs.engine.places import NOBODY, gap, nearest_of_footprint
+from sc2_envs.engine.places import NOBODY
 from sc2_envs.engine.score import count_collected
 from sc2_envs.engine.units import (
     COMMAND_CENTER,
     INNER_RADIUS,
     MINERAL_FIELD,
-    NOTHING,
     REFINERY,
+    VESPENE_GEYSER,
     WORKER,
     distance_squared,
     remove_unit,
@@ -30,11 +36,10 @@ from sc2_envs.engine.units import (
 from sc2_envs.engine.world import EMPTY_HANDED, MINERALS, VESPENE
 
 # phases of the orders GATHER and RETURN
-TURNING = 0  # to where it is to go
-WALKING = 1  # there
-HARVESTING = 2
-LEAVING = 3  # with the load in hand
-WAITING = 4  # at a resource where another is at work
+WALKING = 0
+HARVESTING = 1
+LEAVING = 2  # stands a moment longer, with the load in hand
+WAITING = 3  # at a resource where another is at work
 
 # by what is harvested: nothing, minerals, vespene
 LOAD = np.array([0, 5, 4], np.int32)  # a trip
@@ -42,16 +47,8 @@ HARVEST_LOOPS = np.array([0.0, 2.786, 1.981]) * 16  # for which the resource is 
 LEAVE_LOOPS = np.array([0.0, 0.5, 0.0]) * 16  # that the worker then stands before it goes
 SEARCH_RADIUS = 10.0  # in which a worker looks for another mineral field
 
-# [?] Ground left between the edges of a worker and of the resource or CommandCenter that it has reached, and the angle
-# in radians at which it stops turning on the spot and walks. Fitted to twelve SCVs that mine and do nothing else:
-# 3340 minerals in an episode of CollectMineralsAndGas.
-HARVEST_REACH = 0.0
-RETURN_REACH = 0.0
-FACES = 0.1
 # [?] game loops after which a waiting worker looks again whether it had better go elsewhere
 LOOK_AGAIN = 16.0
-
-TOLERANCE = 1.0 / 1024  # of distances: what rounding to the grid of positions can take away
 
 
 @jit
@@ -69,7 +66,7 @@ def harvest(world, slot):
         give_up_resource(world, slot, resource)
     elif world.phase[slot] == HARVESTING:
         work_on_resource(world, slot, resource)
-    elif reach(world, slot, resource, HARVEST_REACH):
+    elif reach(world, slot, resource):
         if is_occupied(world, resource):
             wait_or_change(world, slot, resource)
         elif world.progress[resource] >= 1.0:
@@ -102,8 +99,8 @@ def return_cargo(world, slot):
             world.last_error[world.owner[slot] - 1] = COULDNT_REACH_TARGET
             finish_order(world, slot)
             return
-        aim(world, slot, RETURN, base)
-    if reach(world, slot, base, RETURN_REACH):
+        set_out(world, slot, RETURN, base)
+    if reach(world, slot, base):
         hand_over(world, slot)
         resource = slot_of(world, world.harvest_tag[slot])
         if world.order_count[slot] > 1 or world.harvest_tag[slot] == 0:
@@ -111,36 +108,23 @@ def return_cargo(world, slot):
         elif resource == NOBODY:
             give_up_resource(world, slot, NOBODY)
         else:
-            aim(world, slot, GATHER, resource)
+            set_out(world, slot, GATHER, resource)
 
 
 @jit
-def aim(world, slot, ability, target):
-    """Make the first order a way to the nearest point of a resource or CommandCenter."""
+def set_out(world, slot, ability, target):
+    """Make the first order the way to a resource or CommandCenter."""
     world.order_ability[slot, 0] = ability
     world.order_target[slot, 0] = world.tag[target]
-    world.order_x[slot, 0], world.order_y[slot, 0] = nearest_of_footprint(
-        world.type[target], world.x[target], world.y[target], world.x[slot], world.y[slot]
-    )
+    world.order_x[slot, 0] = world.x[target]
+    world.order_y[slot, 0] = world.y[target]
     begin_order(world, slot)
 
 
 @jit
-def reach(world, slot, target, distance):
-    """One game loop of the way to a target; True when the worker's edge is so near to it."""
-    if gap(world, slot, target) <= distance + TOLERANCE:
-        stand(world, slot)
-        return True
-    if world.phase[slot] != WALKING:
-        if turn_to(world, slot, world.x[target], world.y[target]) > FACES:
-            stand(world, slot)
-            return False
-        aim(world, slot, world.order_ability[slot, 0], target)
-        world.phase[slot] = WALKING
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
-    if approach(world, slot, x, y, INNER_RADIUS[world.type[slot]] + distance):
-        world.phase[slot] = TURNING  # to another point of the target, where this one has turned out not to be near
-    return gap(world, slot, target) <= distance + TOLERANCE
+def reach(world, slot, target):
+    """One game loop of the way to a resource or CommandCenter; True when the worker touches its footprint."""
+    return approach(world, slot, world.x[target], world.y[target], INNER_RADIUS[world.type[slot]])
 
 
 @jit
@@ -201,7 +185,7 @@ def leave_resource(world, slot):
     if world.order_count[slot] > 1 or base == NOBODY:
         finish_order(world, slot)
     else:
-        aim(world, slot, RETURN, base)
+        set_out(world, slot, RETURN, base)
 
 
 @jit
@@ -278,7 +262,7 @@ def wait_or_change(world, slot, resource):
             fewest = workers
             chosen = other
     if chosen != NOBODY:
-        aim(world, slot, GATHER, chosen)
+        set_out(world, slot, GATHER, chosen)
 
 
 @jit
@@ -295,8 +279,20 @@ def give_up_resource(world, slot, resource):
                     nearest = away
                     chosen = other
     if chosen != NOBODY:
-        aim(world, slot, GATHER, chosen)
+        set_out(world, slot, GATHER, chosen)
         return
-    if resource != NOBODY and world.type[resource] != NOTHING:
-        world.last_error[world.owner[slot] - 1] = CANT_HARVEST_THAT_RESOURCE
+    if resource != NOBODY:
+        world.last_error[world.owner[slot] - 1] = harvest_error(world, slot, resource)
     finish_order(world, slot)
+
+
+@jit
+def harvest_error(world, slot, resource):
+    """FINE, or why a worker cannot harvest there."""
+    if is_harvestable(world, slot, resource):
+        return FINE
+    if world.type[resource] == VESPENE_GEYSER:
+        return MUST_BUILD_REFINERY_FIRST
+    if world.type[resource] == REFINERY and world.owner[resource] == world.owner[slot]:
+        return CANT_TARGET_EXHAUSTED_RESOURCES
+    return CANT_HARVEST_THAT_RESOURCE

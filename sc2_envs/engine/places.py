@@ -1,68 +1,55 @@
-"""Room on the ground: edges of footprints, places that are free, the way round a structure.
+"""Room on the ground: who touches a footprint, places that are free, the way round a structure.
 
-A footprint is a rectangle of whole cells round a structure or resource. Distances between edges count from it, not from
-the disc that the protocol reports, so that a worker can stand at any side of a wide structure.
+A footprint is a rectangle of whole cells under a structure or resource. Against it a unit counts as a square of
+half-side INNER_RADIUS, as in paths.py, and two units as discs.
 """
 
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.units import FOOTPRINT_HEIGHT, FOOTPRINT_WIDTH, INNER_RADIUS, NOTHING, STRUCTURE
-from sc2_envs.engine.world import MAP_SIZE
+from sc2_envs.engine.paths import TOUCHING, is_free, is_inside
+from sc2_envs.engine.units import FOOTPRINT_HEIGHT, FOOTPRINT_WIDTH, INNER_RADIUS, NOTHING, SPEED
 
 NOBODY = -1
 
-RING = 0.75  # between the rings of places round a point or a structure: a worker's or Marine's width
+RING = 0.75  # [?] between the rings of places round a point or a structure: a worker's or Marine's width
 RINGS = 16  # how far a place is looked for
-SPACE = 1.0 / 16  # between a new unit and the structure that it comes out of
-
-
-@jit
-def nearest_of_footprint(unit_type, x, y, to_x, to_y):
-    """The point of a footprint round (x, y) that is nearest to another point."""
-    half_width, half_height = FOOTPRINT_WIDTH[unit_type] / 2, FOOTPRINT_HEIGHT[unit_type] / 2
-    return min(max(to_x, x - half_width), x + half_width), min(max(to_y, y - half_height), y + half_height)
+SPACE = 1.0 / 16  # [?] between a new unit and the structure that it comes out of
 
 
 @jit
 def gap_to_footprint(world, slot, unit_type, x, y):
-    """Ground between a unit's edge and a footprint round (x, y); negative where they overlap."""
-    near_x, near_y = nearest_of_footprint(unit_type, x, y, world.x[slot], world.y[slot])
-    return np.sqrt((world.x[slot] - near_x) ** 2 + (world.y[slot] - near_y) ** 2) - INNER_RADIUS[world.type[slot]]
+    """Ground between a unit's square and a footprint round (x, y), on the axis that has more; negative: it overlaps."""
+    radius = INNER_RADIUS[world.type[slot]]
+    across = abs(world.x[slot] - x) - FOOTPRINT_WIDTH[unit_type] / 2 - radius
+    along = abs(world.y[slot] - y) - FOOTPRINT_HEIGHT[unit_type] / 2 - radius
+    return max(across, along)
 
 
 @jit
-def gap(world, slot, other):
-    """Ground between a unit's edge and that of a structure, resource or other unit."""
+def touches(world, slot, other):
+    """Whether a unit stands right beside a structure, resource or other unit."""
     unit_type = world.type[other]
-    between = gap_to_footprint(world, slot, unit_type, world.x[other], world.y[other])
-    return between if FOOTPRINT_WIDTH[unit_type] > 0 else between - INNER_RADIUS[unit_type]
+    if FOOTPRINT_WIDTH[unit_type] > 0:
+        return gap_to_footprint(world, slot, unit_type, world.x[other], world.y[other]) <= TOUCHING
+    reach = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[unit_type] + TOUCHING
+    return (world.x[slot] - world.x[other]) ** 2 + (world.y[slot] - world.y[other]) ** 2 <= reach * reach
 
 
 @jit
-def is_clear(world, x, y, radius):
-    """Whether a disc stands on no footprint and its centre in the playable area."""
-    left, bottom, right, top = world.playable
-    if x < left or x > right or y < bottom or y > top:
-        return False
-    for row in range(max(int(y - radius), 0), min(int(y + radius), MAP_SIZE - 1) + 1):
-        for column in range(max(int(x - radius), 0), min(int(x + radius), MAP_SIZE - 1) + 1):
-            if world.obstacles[row, column]:
-                dx = x - min(max(x, column), column + 1.0)
-                dy = y - min(max(y, row), row + 1.0)
-                if dx * dx + dy * dy < radius * radius:
-                    return False
-    return True
+def is_room(world, x, y, radius):
+    """Whether a unit of this radius can stand there at all: inside the playable area, and on no footprint."""
+    return is_inside(world, x, y) and is_free(world, x, y, radius)
 
 
 @jit
 def is_vacant(world, x, y, radius):
-    """Whether a disc is clear of footprints and of units."""
-    if not is_clear(world, x, y, radius):
+    """Whether there is room, and no other unit stands there."""
+    if not is_room(world, x, y, radius):
         return False
     for slot in range(world.slots):
         unit_type = world.type[slot]
-        if unit_type == NOTHING or STRUCTURE[unit_type] or INNER_RADIUS[unit_type] == 0.0:
+        if unit_type == NOTHING or SPEED[unit_type] == 0.0:
             continue
         reach = radius + INNER_RADIUS[unit_type]
         if (world.x[slot] - x) ** 2 + (world.y[slot] - y) ** 2 < reach * reach:
@@ -114,8 +101,8 @@ def point_round(unit_type, x, y, distance, along):
 def place_beside(world, structure, unit_type, to_x, to_y):
     """Where a new unit comes out: of the vacant places round a structure the nearest to the point it is to go to.
 
-    The first ring round the structure that has one decides; where nothing is vacant, the first ring clear of
-    footprints.
+    The first ring round the structure that has one decides; where nothing is vacant, the first ring with room at
+    all.
     """
     radius = INNER_RADIUS[unit_type]
     best_x, best_y = world.x[structure], world.y[structure]
@@ -128,7 +115,9 @@ def place_beside(world, structure, unit_type, to_x, to_y):
                 along = length_round(world.type[structure], distance) * i / places
                 x, y = point_round(world.type[structure], world.x[structure], world.y[structure], distance, along)
                 away = (x - to_x) ** 2 + (y - to_y) ** 2
-                if away < best and (is_clear(world, x, y, radius) if crowded else is_vacant(world, x, y, radius)):
+                if away >= best:
+                    continue
+                if is_vacant(world, x, y, radius) or (crowded and is_room(world, x, y, radius)):
                     best, best_x, best_y = away, x, y
             if best < np.inf:
                 return best_x, best_y
