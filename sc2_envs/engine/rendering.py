@@ -104,6 +104,7 @@ MOST_UNITS = 255  # of the two density layers, a byte each in the game
 _RADII = np.unique(RADIUS)[::-1]
 _RANK = np.searchsorted(-_RADII, -RADIUS)
 _RANKS = len(_RADII)
+_LEAST_WITH_FOOTPRINT = float(RADIUS[FOOTPRINT_WIDTH > 0].min())
 
 MAX_DRAWN = MAX_UNITS + MAX_SNAPSHOTS
 
@@ -205,14 +206,22 @@ def fill(out, first, size, value):
 
 @jit
 def inside(points, low, high):
-    """First and one past the last of the sorted points (rising or falling) in low <= point < high."""
-    first = 0
-    while first < len(points) and not (low <= points[first] < high):
-        first += 1
-    last = first
-    while last < len(points) and low <= points[last] < high:
-        last += 1
-    return first, last
+    """First and one past the last of the evenly spaced points (rising or falling) in low <= point < high."""
+    if points[1] > points[0]:
+        return first_past(points, low), first_past(points, high)
+    return first_past(points, high), first_past(points, low)
+
+
+@jit
+def first_past(points, bound):
+    """Index of the first point that is at or above a bound, where they rise, or below it, where they fall."""
+    step = points[1] - points[0]
+    index = min(max(int((bound - points[0]) / step), 0), len(points))  # exact but for rounding
+    while index > 0 and (points[index - 1] >= bound) == (step > 0.0):
+        index -= 1
+    while index < len(points) and (points[index] >= bound) != (step > 0.0):
+        index += 1
+    return index
 
 
 @jit
@@ -264,6 +273,8 @@ def draw_footprints(count, scratch, out, first):
     width = len(scratch.column_x)
     for unit in range(count):
         unit_type = scratch.types[unit]
+        if RADIUS[unit_type] < _LEAST_WITH_FOOTPRINT:
+            break
         if FOOTPRINT_WIDTH[unit_type] > 0:
             left, bottom, right, top = footprint_cells(unit_type, scratch.x[unit], scratch.y[unit])
             first_column, last_column = inside(scratch.column_x, left, right)
