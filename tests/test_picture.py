@@ -352,6 +352,18 @@ def test_shots_are_lines_to_the_target():
     assert difference(before, faded).max() < difference(before, after).max()
 
 
+def test_the_way_to_go_is_not_drawn_during_a_fight():
+    world = make_world()
+    marine = put(world, MARINE, 1, 28.0, 28.0)
+    put(world, ROACH, 2, 33.0, 28.0)
+    before = picture(world)
+    order(world, marine, ATTACK, x=28.0, y=34.0)
+    assert changed_at(before, picture(world), 28.0, 31.0) > 20
+    world["target"][marine], world["attacking"][marine] = 2, 1
+    assert changed_at(before, picture(world), 28.0, 31.0) == 0
+    assert changed_at(before, picture(world), 28.0, 34.0) > 20  # only where it ends
+
+
 def test_claws_mark_the_victim_and_not_the_way_to_it():
     world = make_world()
     zergling = put(world, ZERGLING, 2, 32.0, 28.0, facing=np.pi)

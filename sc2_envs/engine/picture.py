@@ -245,6 +245,11 @@ class Scene(NamedTuple):
         """Whether the player has selected the unit."""
         return bool(int(self.world["selected"][slot]) >> (self.player - 1) & 1)
 
+    def fights(self, slot: int) -> bool:
+        """Whether the unit is about to hit one that the player sees, or has just done so."""
+        strikes = self.world["attacking"][slot] or self.world["backswing"][slot] > 0
+        return bool(strikes) and int(self.world["target"][slot]) in self.slot_of
+
     def radius(self, slot: int) -> float:
         """A unit's radius in the picture."""
         return drawn_radius(self.type(slot))
@@ -364,7 +369,8 @@ def draw_selection(canvas: Canvas, scene: Scene, slot: int) -> None:
 def draw_orders(canvas: Canvas, scene: Scene, slot: int) -> None:
     """A line from an own unit to where its orders lead it, one after another; strong where it is selected.
 
-    Harvesting, which goes on by itself, has a line only while the worker is selected.
+    Harvesting, which goes on by itself, has a line only while the worker is selected; the way to where a unit is to go
+    when it has won has none while it fights.
     """
     world = scene.world
     if not scene.own(slot):
@@ -381,7 +387,8 @@ def draw_orders(canvas: Canvas, scene: Scene, slot: int) -> None:
             draw_plan(canvas, scene, int(BUILT_BY[ability]), there)
         if scene.selected(slot) or ability not in (GATHER, RETURN):
             colour = ORDER_COLOURS.get(ability, PROGRESS_COLOUR if BUILT_BY[ability] else MOVE_COLOUR)
-            canvas.line([here, there], fill=(*colour, round(150 * strength)), line=0.06)
+            if order > 0 or not scene.fights(slot):
+                canvas.line([here, there], fill=(*colour, round(150 * strength)), line=0.06)
             canvas.disc(*there, 0.22, outline=(*colour, round(220 * strength)), line=0.06)
             canvas.disc(*there, 0.08, fill=(*colour, round(220 * strength)))
         here = there
@@ -481,10 +488,10 @@ def draw_hurt(canvas: Canvas, scene: Scene, slot: int) -> None:
 def draw_attack(canvas: Canvas, scene: Scene, slot: int) -> None:
     """The shot or blow that a unit has begun or has just made, on the way to the unit that it fights."""
     world, unit_type = scene.world, scene.type(slot)
-    target = scene.slot_of.get(int(world["target"][slot]))
-    backswing = float(world["backswing"][slot])
-    if target is None or not (backswing > 0 or world["attacking"][slot]):
+    if not scene.fights(slot):
         return
+    target = scene.slot_of[int(world["target"][slot])]
+    backswing = float(world["backswing"][slot])
     strength = 1.0 if BACKSWING[unit_type] <= 0 else min(1.0, 0.3 + 0.7 * backswing / float(BACKSWING[unit_type]))
     here, there = scene.place(slot), scene.place(target)
     body = Body(*here, scene.radius(slot), float(world["facing"][slot]))
