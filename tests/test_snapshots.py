@@ -139,6 +139,20 @@ def test_snapshots_stay_in_the_order_of_losing_sight(world):
         assert [row[2] for row in remembered(world)] == tags
 
 
+def test_where_all_is_revealed_nothing_goes_out_of_sight(world):
+    world["playable"] = world["revealed"] = (10, 12, 54, 44)
+    marine = create_unit(world, MARINE, PLAYER, *HERE)
+    create_unit(world, BARRACKS, ENEMY, 25.5, 30.5)
+    look(world)
+    go(world, marine, AWAY)
+    assert remembered(world) == []
+    world["playable"] = (5, 12, 54, 44)  # a strip of it is not
+    create_unit(world, BARRACKS, ENEMY, 7.5, 30.5)
+    go(world, marine, (14.5, 30.5))
+    go(world, marine, AWAY)
+    assert [row[3] for row in remembered(world)] == [7.5]
+
+
 def test_too_many_to_remember_is_an_error_and_no_loss(world):
     marine = create_unit(world, MARINE, PLAYER, *HERE)
     for _ in range(MAX_SNAPSHOTS + 1):

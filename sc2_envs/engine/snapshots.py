@@ -15,7 +15,7 @@ from sc2_envs.engine.world import MAX_PLAYERS, MAX_SNAPSHOTS
 @jit
 def update_snapshots(world):
     """After the vision of a game loop: drop snapshots whose place is visible, make those of what went out of sight."""
-    if world.fog_changed == 0:
+    if world.fog_changed == 0 or all_is_revealed(world):
         return
     world.fog_changed = 0
     for player in range(1, MAX_PLAYERS + 1):
@@ -29,6 +29,14 @@ def update_snapshots(world):
             elif world.in_sight[slot] & bit:
                 world.in_sight[slot] ^= bit
                 remember(world, player, slot)
+
+
+@jit
+def all_is_revealed(world):
+    """Whether the map shows the whole playable area at any time, so that nothing in it goes out of sight."""
+    left, bottom, right, top = world.playable
+    shown = world.revealed
+    return shown[0] <= left and shown[1] <= bottom and shown[2] >= right and shown[3] >= top and shown[2] > shown[0]
 
 
 @jit
