@@ -11,6 +11,7 @@ from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.actions import ARGUMENT_NAMES, FUNCTIONS
 from sc2_envs.engine import Games, Interface
+from sc2_envs.engine.alerts import ALERT_ERROR
 from sc2_envs.engine.errors import FINE
 from sc2_envs.sc2api.actions import NO_OP, ActionRefused, Call, Translator
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
@@ -87,6 +88,7 @@ class Match:
             self._carry_out(call, action, game_loops if position == len(pending) else 0)
         if not pending:
             self._play(_NOTHING, game_loops)
+            self._note()
 
     def _carry_out(self, call: Call | RawCommand | RawCameraMove, action: Any, game_loops: int) -> None:
         """Carry out one action and play on; keep what the next observation says of it."""
@@ -102,14 +104,16 @@ class Match:
             reason = self._play(call, game_loops)
         else:
             reason = call.carry_out(self._games, selects=self._options.raw_affects_selection)
-            if game_loops:
-                self._play(_NOTHING, game_loops)
+            if reason > FINE:
+                self._alerts |= 1 << ALERT_ERROR
+            self._play(_NOTHING, game_loops)
         if reason == FINE:
             self._executed.append(executed)
         else:
             # the engine's negative reasons have no name in the protocol
             result = reason if reason > 0 else error_pb2.Error
             self._errors.append(sc_pb.ActionError(ability_id=ability, result=result))
+        self._note()
 
     def _name_ability(self, call: Call | RawCommand, executed: Any) -> int:
         """Name the special ability in an executed action, as the game does; returns it, 0 where there is none."""
@@ -132,8 +136,14 @@ class Match:
     def _play(self, call: Call, game_loops: int) -> int:
         """One step of the engine; returns FINE or why the call was refused."""
         self._games.step(np.array([call.function], np.int32), call.arguments[None], game_loops)
-        self._alerts |= int(self._games.worlds["alerts"][0, PLAYER_ID - 1])
         return int(self._games.invalid[0])
+
+    def _note(self) -> None:
+        """Keep what the last step of the engine met with: alerts, and the failure of an order given earlier."""
+        world = self._games.worlds[0]
+        self._alerts |= int(world["alerts"][PLAYER_ID - 1])
+        if world["last_error"][PLAYER_ID - 1] != FINE:
+            self._errors.append(sc_pb.ActionError(result=int(world["last_error"][PLAYER_ID - 1])))
 
     def observe(self, answer: Any) -> None:
         """Fill a ResponseObservation."""
