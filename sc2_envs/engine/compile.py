@@ -30,6 +30,7 @@ LOCK_TIMEOUT = 600.0  # seconds that a process waits for another one to compile
 KEEP_UNUSED = 30 * 24 * 3600.0  # seconds after which the cache of an older engine is removed
 
 _SOURCES = Path(__file__).parent
+_NOT_COMPILED = ("picture.py", "canvas.py", "shapes.py")  # an edit of these leaves the compiled code as it is
 
 # Without Numba's runtime the compiled code counts no references, which small functions on views spend most of their
 # time with, and cannot allocate: an allocation in a rule is an error when it is compiled.
@@ -46,7 +47,8 @@ def source_hash() -> str:
     digest = hashlib.sha256()
     package = _SOURCES.parent
     vocabulary = [package / "actions.py", package / "features.py", package / "data" / "functions.csv"]
-    for path in sorted([*_SOURCES.glob("*.py"), *vocabulary]):
+    compiled = [path for path in _SOURCES.glob("*.py") if path.name not in _NOT_COMPILED]
+    for path in sorted([*compiled, *vocabulary]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for part in (
         sys.version,
