@@ -6,7 +6,7 @@ several special ones; the engine knows the special one that its units carry out.
 
 import numpy as np
 
-from sc2_envs.actions import FUNCTION_ABILITY, FUNCTION_GENERAL, FUNCTIONS
+from sc2_envs.actions import FUNCTIONS, Function
 from sc2_envs.engine.units import TABLE
 
 # the game's ability ids
@@ -24,12 +24,13 @@ RETURN = 296
 CANCEL_QUEUE = 306  # the last unit in production, of a Barracks ...
 CANCEL_QUEUE_TO_SELECTION = 308  # ... and of a CommandCenter
 CANCEL_CONSTRUCTION = 314
-HALT = 315
+HALT_CONSTRUCTION = 315  # of a structure: its worker leaves it half done
 REPAIR = 316
 BUILD_COMMAND_CENTER = 318
 BUILD_SUPPLY_DEPOT = 319
 BUILD_REFINERY = 320
 BUILD_BARRACKS = 321
+HALT = 348  # of a worker: it leaves the structure that it builds half done
 TRAIN_SCV = 524
 TRAIN_MARINE = 560
 
@@ -47,6 +48,7 @@ GENERAL = {
     CANCEL_QUEUE: 3671,
     CANCEL_QUEUE_TO_SELECTION: 3671,
     CANCEL_CONSTRUCTION: 3659,
+    HALT_CONSTRUCTION: 3660,
     HALT: 3660,
     REPAIR: 3685,
 }
@@ -66,6 +68,7 @@ ABILITIES = (
     CANCEL_QUEUE,
     CANCEL_QUEUE_TO_SELECTION,
     CANCEL_CONSTRUCTION,
+    HALT_CONSTRUCTION,
     HALT,
     REPAIR,
     BUILD_COMMAND_CENTER,
@@ -79,6 +82,7 @@ ABILITIES = (
 
 _SOLDIER = (SMART, STOP, MOVE, PATROL, HOLD_POSITION, ATTACK)
 _BUILD = (BUILD_COMMAND_CENTER, BUILD_SUPPLY_DEPOT, BUILD_REFINERY, BUILD_BARRACKS)
+_UNFINISHED = (CANCEL_CONSTRUCTION, HALT_CONSTRUCTION)  # all that a structure under construction can do
 
 UNIT_ABILITIES = {
     "Marine": _SOLDIER,
@@ -86,10 +90,10 @@ UNIT_ABILITIES = {
     "Baneling": _SOLDIER,
     "Roach": _SOLDIER,
     "SCV": (*_SOLDIER, GATHER, RETURN, REPAIR, HALT, *_BUILD),
-    "CommandCenter": (SMART, TRAIN_SCV, RALLY_WORKERS, RALLY_UNITS, CANCEL_QUEUE_TO_SELECTION, CANCEL_CONSTRUCTION),
-    "Barracks": (SMART, TRAIN_MARINE, RALLY_UNITS, CANCEL_QUEUE, CANCEL_CONSTRUCTION),
-    "SupplyDepot": (CANCEL_CONSTRUCTION,),
-    "Refinery": (CANCEL_CONSTRUCTION,),
+    "CommandCenter": (SMART, TRAIN_SCV, RALLY_WORKERS, CANCEL_QUEUE_TO_SELECTION, *_UNFINISHED),
+    "Barracks": (SMART, TRAIN_MARINE, RALLY_UNITS, CANCEL_QUEUE, *_UNFINISHED),
+    "SupplyDepot": _UNFINISHED,
+    "Refinery": _UNFINISHED,
 }
 """What a unit type can do at all; whether it can do it now depends on its state, on money, supply and technology."""
 
@@ -104,6 +108,9 @@ BUILDS = {
 TRAINS = {TRAIN_SCV: "SCV", TRAIN_MARINE: "Marine"}
 """What an ability trains."""
 
+REQUIRES = {BUILD_BARRACKS: "SupplyDepot"}
+"""The structure that a player has to have finished before."""
+
 
 def ability_mask(abilities: tuple[int, ...]) -> int:
     """The mask of these abilities."""
@@ -114,20 +121,28 @@ ABILITY_MASK = np.array([ability_mask(UNIT_ABILITIES.get(unit.name, ())) for uni
 """Abilities of a unit type, by row of the unit table."""
 
 
-def _bit_of_function(function_id: int) -> int:
-    """Bit of the ability that a function asks for; -1 for special functions, which pysc2 hides, and all others."""
-    if FUNCTION_GENERAL[function_id] != 0:
-        return -1
-    for bit, ability in enumerate(ABILITIES):
-        if FUNCTION_ABILITY[function_id] == GENERAL.get(ability, ability):
-            return bit
-    return -1
+def _mask_of_function(function: Function) -> int:
+    """The abilities that a function asks for; 0 for special functions, which pysc2 hides, and where nobody has them."""
+    if function.general_id != 0 or function.ability_id == 0:
+        return 0
+    return ability_mask(tuple(a for a in ABILITIES if GENERAL.get(a, a) == function.ability_id))
 
 
-FUNCTION_BIT = np.array([_bit_of_function(function.id) for function in FUNCTIONS], np.int32)
-"""Bit of the ability that a pysc2 function asks for, (573,) int32; -1 where no unit of the engine has it."""
+FUNCTION_ABILITIES = np.array([_mask_of_function(function) for function in FUNCTIONS], np.int64)
+"""Mask of the abilities that a pysc2 function asks for, (573,) int64; 0 where no unit of the engine has one."""
 
-ABILITY_OF_BIT = np.array(ABILITIES, np.int32)
+FUNCTION_COMMAND = np.array(
+    [next((a for bit, a in enumerate(ABILITIES) if mask >> bit & 1), 0) for mask in FUNCTION_ABILITIES.tolist()],
+    np.int32,
+)
+"""Ability that stands for what a pysc2 function asks for, (573,) int32: the first of its mask, 0 for none."""
+
+ABILITY_FAMILY = np.zeros(max(ABILITIES) + 1, np.int64)
+"""Mask of the abilities that a command of this one means: those with the same general ability, by ability."""
+for _ability in ABILITIES:
+    ABILITY_FAMILY[_ability] = ability_mask(
+        tuple(a for a in ABILITIES if GENERAL.get(a, a) == GENERAL.get(_ability, _ability))
+    )
 
 
 def _rows(names: dict[int, str]) -> np.ndarray:
@@ -141,6 +156,12 @@ BUILT_BY = _rows(BUILDS)
 """Unit type that an ability builds, by ability; 0 = none."""
 TRAINED_BY = _rows(TRAINS)
 """Unit type that an ability trains, by ability; 0 = none."""
+TRAINING_ABILITY = np.array(
+    [next((ability for ability, name in TRAINS.items() if name == unit.name), 0) for unit in TABLE], np.int32
+)
+"""Ability that trains a unit type, by row of the unit table; 0 = none."""
+REQUIRED_BY = _rows(REQUIRES)
+"""Unit type that an ability needs finished, by ability; 0 = none."""
 
 _RAW_FUNCTIONS = {
     STOP: 155,

@@ -8,6 +8,7 @@ of the damage and move in the next one, a chase ends between 21.66 and 21.80 fro
 """
 
 from sc2_envs.engine.abilities import ATTACK, BUILT_BY, GATHER, HOLD_POSITION, MOVE, PATROL, REPAIR, RETURN
+from sc2_envs.engine.autocast import repair_by_itself
 from sc2_envs.engine.combat import (
     NOBODY,
     acquire,
@@ -50,6 +51,8 @@ def act_units(world):
             act(world, slot)
         elif war and ARMY[unit_type]:
             stand_guard(world, slot)
+        elif world.autocast[slot]:
+            repair_by_itself(world, slot)
 
 
 @jit

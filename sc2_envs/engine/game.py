@@ -15,6 +15,7 @@ from sc2_envs.engine.maps import after_loop, start
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.production import produce
 from sc2_envs.engine.score import SCORE, count_first_units, count_loop, forget_score
+from sc2_envs.engine.selection import forget_unseen
 from sc2_envs.engine.snapshots import update_snapshots
 from sc2_envs.engine.units import NOTHING
 from sc2_envs.engine.vision import update_vision
@@ -91,6 +92,7 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
         play_loop(world, time_limit)
         if world.terminated or world.truncated:
             break
+    forget_unseen(world, player)
     if result > FINE or world.last_error[player - 1] != FINE:
         alert(world, player, ALERT_ERROR)
     return result

@@ -1,40 +1,40 @@
-"""What an agent can ask for: pysc2's functions, whether they are available, and carrying them out.
+"""What an agent can ask for: pysc2's functions, whether they are available, and what they mean for the selection.
 
 The functions are those of the feature interface: a point is a pixel of the screen or the minimap, and commands go to
-the selection.
+the selection. What is available is worked out in one pass over the units, as bits of one number; each function is then
+a look-up in `FUNCTION_NEEDS`. How the orders of a command are given is in commands.py.
 """
 
-from sc2_envs.actions import ARGUMENT_NAMES, FUNCTION_KIND, FunctionKind
+import numpy as np
+
+from sc2_envs.actions import ARGUMENT_NAMES, FUNCTION_KIND, FUNCTIONS, Function, FunctionKind
 from sc2_envs.engine.abilities import (
-    ABILITY_MASK,
-    ABILITY_OF_BIT,
-    ATTACK,
-    FUNCTION_BIT,
-    HOLD_POSITION,
-    MOVE,
-    SMART,
-    STOP,
+    ABILITIES,
+    BUILT_BY,
+    FUNCTION_ABILITIES,
+    FUNCTION_COMMAND,
+    REQUIRED_BY,
+    TRAINED_BY,
+    ability_mask,
 )
 from sc2_envs.engine.camera import minimap_point, screen_point
+from sc2_envs.engine.commands import abilities_of, command, is_commanded, toggle_autocast
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.errors import FINE, NO_SUCH_UNIT_IN_SELECTION, ORDER_QUEUE_IS_FULL
+from sc2_envs.engine.errors import FINE, NO_SUCH_UNIT_IN_QUEUE, NO_SUCH_UNIT_IN_SELECTION, QUEUE_IS_FULL
 from sc2_envs.engine.maps import clamp_camera
-from sc2_envs.engine.orders import give_order
+from sc2_envs.engine.production import cancel_in_queue, train_error
 from sc2_envs.engine.selection import (
     NOBODY,
     control_group,
-    is_idle_worker,
-    is_selected,
     select_army,
     select_idle_worker,
     select_point,
     select_rectangle,
     select_unit,
-    selection_size,
+    selected_slot,
     unit_at,
 )
-from sc2_envs.engine.units import ARMY
-from sc2_envs.engine.world import NEUTRAL
+from sc2_envs.engine.units import ARMY, MINERAL_COST, NOTHING, VESPENE_COST, WORKER
 
 (
     SCREEN,
@@ -60,53 +60,121 @@ SELECT_UNIT = int(FunctionKind.select_unit)
 CONTROL_GROUP = int(FunctionKind.control_group)
 SELECT_IDLE_WORKER = int(FunctionKind.select_idle_worker)
 SELECT_ARMY = int(FunctionKind.select_army)
+BUILD_QUEUE = int(FunctionKind.build_queue)
 CMD_QUICK = int(FunctionKind.cmd_quick)
 CMD_SCREEN = int(FunctionKind.cmd_screen)
 CMD_MINIMAP = int(FunctionKind.cmd_minimap)
+AUTOCAST = int(FunctionKind.autocast)
+
+# what is possible, as bits of one number: those of the abilities, and these above them
+ALWAYS = 1 << 40
+HAS_PANEL = 1 << 41  # several units are selected
+HAS_IDLE_WORKER = 1 << 42
+HAS_ARMY = 1 << 43
+HAS_QUEUE = 1 << 44  # the one selected unit has something in production
+
+_NEEDS_OF_KIND = {
+    FunctionKind.no_op: ALWAYS,
+    FunctionKind.move_camera: ALWAYS,
+    FunctionKind.select_point: ALWAYS,
+    FunctionKind.select_rect: ALWAYS,
+    FunctionKind.control_group: ALWAYS,
+    FunctionKind.select_unit: HAS_PANEL,
+    FunctionKind.select_idle_worker: HAS_IDLE_WORKER,
+    FunctionKind.select_army: HAS_ARMY,
+    FunctionKind.build_queue: HAS_QUEUE,
+}
+
+
+def _needs(function: Function) -> int:
+    return _NEEDS_OF_KIND.get(function.kind, int(FUNCTION_ABILITIES[function.id]))
+
+
+FUNCTION_NEEDS = np.array([_needs(function) for function in FUNCTIONS], np.int64)
+"""A function is available where one of these bits is possible, (573,) int64."""
+
+_BUILDS = np.array([bit for bit, ability in enumerate(ABILITIES) if BUILT_BY[ability] != NOTHING], np.int64)
+_TRAINS = np.array([bit for bit, ability in enumerate(ABILITIES) if TRAINED_BY[ability] != NOTHING], np.int64)
+_ABILITY_OF_BIT = np.array(ABILITIES, np.int64)
+_BUILD_OR_TRAIN = ability_mask(tuple(a for a in ABILITIES if BUILT_BY[a] != NOTHING or TRAINED_BY[a] != NOTHING))
 
 
 @jit
-def selected_abilities(world, player):
-    """Mask of the abilities that at least one selected own unit has."""
-    mask = 0
+def possible(world, player):
+    """What a player can do now: bits of the abilities of the selection, ALWAYS, HAS_PANEL and so on."""
+    result = ALWAYS
+    abilities = 0
+    finished = 0  # bit t: a finished unit of type t
+    chosen, queue = 0, 0
     for slot in range(world.slots):
-        if is_selected(world, player, slot) and world.owner[slot] == player:
-            mask |= ABILITY_MASK[world.type[slot]]
+        unit_type = world.type[slot]
+        own = world.owner[slot] == player
+        if own and unit_type != NOTHING:
+            if ARMY[unit_type]:
+                result |= HAS_ARMY
+            elif WORKER[unit_type] and world.order_count[slot] == 0:
+                result |= HAS_IDLE_WORKER
+            if world.progress[slot] >= 1.0:
+                finished |= 1 << int(unit_type)
+        if (world.selected[slot] >> (player - 1)) & 1:
+            chosen += 1
+            if own:
+                abilities |= abilities_of(world, slot)
+                queue += world.queue_count[slot]
+    if chosen > 1:
+        result |= HAS_PANEL
+    elif queue > 0:
+        result |= HAS_QUEUE
+    if abilities & _BUILD_OR_TRAIN:
+        abilities &= ~impossible_buildings(world, player, finished)
+        abilities &= ~impossible_training(world, player, abilities)
+    return result | abilities
+
+
+@jit
+def impossible_buildings(world, player, finished):
+    """Mask of the abilities to build what the player has no money or no technology for."""
+    mask = 0
+    for bit in _BUILDS:
+        ability = _ABILITY_OF_BIT[bit]
+        required = REQUIRED_BY[ability]
+        lacks = required != NOTHING and (finished >> int(required)) & 1 == 0
+        if lacks or not can_pay(world, player, BUILT_BY[ability]):
+            mask |= 1 << bit
     return mask
 
 
 @jit
-def army_count(world, player):
-    """Number of own units that fight."""
-    count = 0
-    for slot in range(world.slots):
-        count += world.owner[slot] == player and ARMY[world.type[slot]]
-    return count
+def impossible_training(world, player, abilities):
+    """Mask of the abilities to train, among these, that no selected structure can carry out now."""
+    mask = 0
+    for bit in _TRAINS:
+        if (abilities >> bit) & 1 == 0:
+            continue
+        ability = _ABILITY_OF_BIT[bit]
+        error = QUEUE_IS_FULL
+        for slot in range(world.slots):
+            if is_commanded(world, player, slot) and (abilities_of(world, slot) >> bit) & 1:
+                error = train_error(world, player, slot, TRAINED_BY[ability])
+                if error != QUEUE_IS_FULL:  # fine, or refused for a reason that is the same for all
+                    break
+        if error != FINE:
+            mask |= 1 << bit
+    return mask
 
 
 @jit
-def idle_worker_count(world, player):
-    """Number of own workers without an order."""
-    count = 0
-    for slot in range(world.slots):
-        count += is_idle_worker(world, player, slot)
-    return count
+def can_pay(world, player, unit_type):
+    """Whether a player has what a unit or structure costs."""
+    return (
+        world.minerals[player - 1] >= MINERAL_COST[unit_type] and world.vespene[player - 1] >= VESPENE_COST[unit_type]
+    )
 
 
 @jit
 def is_available(world, player, function):
     """Whether pysc2 would list this function now."""
-    kind = FUNCTION_KIND[function]
-    if kind >= CMD_QUICK:
-        bit = FUNCTION_BIT[function]
-        return bit >= 0 and (selected_abilities(world, player) >> bit) & 1 != 0
-    if kind == SELECT_UNIT:
-        return selection_size(world, player) > 1
-    if kind == SELECT_IDLE_WORKER:
-        return idle_worker_count(world, player) > 0
-    if kind == SELECT_ARMY:
-        return army_count(world, player) > 0
-    return kind <= SELECT_RECT or kind == CONTROL_GROUP
+    return possible(world, player) & FUNCTION_NEEDS[function] != 0
 
 
 @jit
@@ -137,8 +205,14 @@ def carry_out(world, player, sizes, function, arguments):
         select_idle_worker(world, player, arguments[SELECT_WORKER])
     elif kind == SELECT_ARMY:
         select_army(world, player, arguments[SELECT_ADD] != 0)
+    elif kind == BUILD_QUEUE:
+        slot = selected_slot(world, player, 0)
+        if arguments[BUILD_QUEUE_ID] >= world.queue_count[slot]:
+            return NO_SUCH_UNIT_IN_QUEUE
+        cancel_in_queue(world, slot, arguments[BUILD_QUEUE_ID])
+    elif kind == AUTOCAST:
+        toggle_autocast(world, player, FUNCTION_COMMAND[function])
     elif kind >= CMD_QUICK:
-        ability = ABILITY_OF_BIT[FUNCTION_BIT[function]]
         x, y, target = 0.0, 0.0, NOBODY
         if kind == CMD_SCREEN:
             x, y = screen_point(world, player, width, height, column, row)
@@ -147,33 +221,6 @@ def carry_out(world, player, sizes, function, arguments):
             x, y = minimap_point(
                 minimap_width, minimap_height, arguments[MINIMAP] % minimap_width, arguments[MINIMAP] // minimap_width
             )
-        return command(world, player, ability, x, y, target, arguments[QUEUED] != 0)
+        queued = arguments[QUEUED] != 0
+        return command(world, player, FUNCTION_COMMAND[function], x, y, target, queued)
     return FINE
-
-
-@jit
-def command(world, player, ability, x, y, target, queued):
-    """Give an order to every selected own unit that can carry it out; target: slot of a unit, or NOBODY."""
-    bit = 0
-    while ABILITY_OF_BIT[bit] != ability:
-        bit += 1
-    result = FINE
-    for slot in range(world.slots):
-        if not is_selected(world, player, slot) or world.owner[slot] != player:
-            continue
-        if (ABILITY_MASK[world.type[slot]] >> bit) & 1 == 0:
-            continue
-        if ability == STOP and not queued:
-            world.order_count[slot] = 0
-            continue
-        special, tag = ability, 0
-        if target != NOBODY and target != slot and (ability == SMART or ability == MOVE or ability == ATTACK):
-            tag = world.tag[target]
-        if ability == SMART:
-            enemy = tag != 0 and world.owner[target] != player and world.owner[target] != NEUTRAL
-            special = ATTACK if enemy else MOVE
-        if ability == HOLD_POSITION:
-            x, y = world.x[slot], world.y[slot]
-        if not give_order(world, slot, special, x, y, tag, queued):
-            result = ORDER_QUEUE_IS_FULL
-    return result

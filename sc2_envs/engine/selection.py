@@ -1,16 +1,38 @@
 """Selecting units: by point, rectangle, army, idle worker, panel and control group.
 
 A click means the unit whose drawn disc covers the pixel, so what is seen is what is hit at any resolution; of several
-the one whose centre is nearest. A click or rectangle that hits nothing leaves the selection as it was.
+the one whose centre is nearest. A click or rectangle that hits nothing leaves the selection as it was. Resources and
+units of others can be looked at, one at a time; a selection of several is always of own units.
 """
+
+import numpy as np
 
 from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, screen_pixel, screen_point
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.units import ARMY, NOTHING, RADIUS, SELECTABLE, STRUCTURE, WORKER
+from sc2_envs.engine.units import ARMY, NOTHING, RADIUS, SELECTABLE, STRUCTURE, TABLE, WORKER
 from sc2_envs.engine.vision import sees_unit
 from sc2_envs.engine.world import CONTROL_GROUPS
 
 NOBODY = -1
+
+# The panel of several units lists them by type, the highest of these first: the game's data, "SubgroupPriority" of
+# version 4.10 ([?] Marine, Zergling, Baneling, Roach and SCV are recalled). Within a type the order is that of the
+# slots [?].
+_PRIORITIES = {
+    "Baneling": 82,
+    "Roach": 80,
+    "Marine": 78,
+    "Zergling": 68,
+    "SCV": 58,
+    "CommandCenter": 32,
+    "Barracks": 24,
+    "SupplyDepot": 3,
+    "Refinery": 3,
+}
+if len(TABLE) > 63:
+    raise ValueError("selections are held as bits of 64, one for each row of the unit table")
+PANEL_ORDER = np.argsort([-_PRIORITIES.get(unit.name, 0) for unit in TABLE], kind="stable").astype(np.int64)
+"""Rows of the unit table in the order of the panel."""
 
 
 @jit
@@ -66,22 +88,44 @@ def selection_size(world, player):
 
 
 @jit
-def selected_slot(world, player, index):
-    """Slot of the index-th selected unit, as the panel lists them, or NOBODY."""
+def selected_types(world, player):
+    """The types of the selected units, as bits."""
+    types = 0
     for slot in range(world.slots):
         if is_selected(world, player, slot):
-            if index == 0:
-                return slot
-            index -= 1
+            types |= 1 << int(world.type[slot])
+    return types
+
+
+@jit
+def selected_slot(world, player, index):
+    """Slot of the index-th selected unit, in the order of the panel, or NOBODY."""
+    types = selected_types(world, player)
+    for unit_type in PANEL_ORDER:
+        if (types >> unit_type) & 1 == 0:
+            continue
+        for slot in range(world.slots):
+            if world.type[slot] == unit_type and is_selected(world, player, slot):
+                if index == 0:
+                    return slot
+                index -= 1
     return NOBODY
 
 
 @jit
-def on_screen(world, player, width, height, slot):
-    """Whether a unit's centre is on the screen."""
+def forget_unseen(world, player):
+    """Deselect what has gone out of the player's sight."""
+    for slot in range(world.slots):
+        if is_selected(world, player, slot) and not sees_unit(world, player, slot):
+            set_selected(world, player, slot, False)
+
+
+@jit
+def on_screen(world, player, width, height, x, y):
+    """Whether a point of the world is on the screen."""
     scale = width / CAMERA_WIDTH
-    column = width / 2 + (world.x[slot] - world.camera_x[player - 1]) * scale
-    row = height / 2 - (world.y[slot] - world.camera_y[player - 1]) * scale
+    column = width / 2 + (x - world.camera_x[player - 1]) * scale
+    row = height / 2 - (y - world.camera_y[player - 1]) * scale
     return 0.0 <= column < width and 0.0 <= row < height
 
 
@@ -106,7 +150,7 @@ def select_point(world, player, width, height, act, column, row):
             if (
                 world.owner[slot] == player
                 and world.type[slot] == world.type[hit]
-                and on_screen(world, player, width, height, slot)
+                and on_screen(world, player, width, height, world.x[slot], world.y[slot])
             ):
                 set_selected(world, player, slot, True)
 
@@ -197,7 +241,10 @@ def select_unit(world, player, act, index):
 
 @jit
 def control_group(world, player, act, group):
-    """act: 0 recall, 1 set, 2 append, 3 set and steal from other groups, 4 append and steal."""
+    """act: 0 recall, 1 set, 2 append, 3 set and steal from other groups, 4 append and steal.
+
+    An empty group cannot be recalled, and a selection without own units makes no group: nothing happens.
+    """
     bit = 1 << group
     if act == 0:
         if control_group_size(world, player, group) == 0:
@@ -206,6 +253,8 @@ def control_group(world, player, act, group):
         for slot in range(world.slots):
             if world.owner[slot] == player and world.type[slot] != NOTHING and world.control_groups[slot] & bit:
                 set_selected(world, player, slot, True)
+        return
+    if selection_size(world, player) == 0 or holds_others(world, player):
         return
     steal = act >= 3
     if act == 1 or act == 3:
@@ -227,3 +276,16 @@ def control_group_size(world, player, group):
         if world.type[slot] != NOTHING and world.owner[slot] == player and (world.control_groups[slot] >> group) & 1:
             count += 1
     return count
+
+
+@jit
+def control_group_leader(world, player, group):
+    """Type of the first unit of a control group in the order of the panel, NOTHING where the group is empty."""
+    types = 0
+    for slot in range(world.slots):
+        if world.type[slot] != NOTHING and world.owner[slot] == player and (world.control_groups[slot] >> group) & 1:
+            types |= 1 << int(world.type[slot])
+    for unit_type in PANEL_ORDER:
+        if (types >> unit_type) & 1:
+            return unit_type
+    return NOTHING

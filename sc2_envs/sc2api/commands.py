@@ -8,7 +8,7 @@ import numpy as np
 from numba import boolean, float64, int64, void
 
 from sc2_envs.engine import Games
-from sc2_envs.engine.abilities import ABILITY_OF_BIT, FUNCTION_BIT
+from sc2_envs.engine.abilities import FUNCTION_COMMAND
 from sc2_envs.engine.compile import entry
 from sc2_envs.engine.errors import ERROR, FINE, FUNCTION_NOT_AVAILABLE
 from sc2_envs.engine.interface import command, is_available
@@ -30,7 +30,7 @@ def _command(worlds, player, function, x, y, target, queued):  # type: ignore[no
         if slot < 0:
             return ERROR
         x, y = world.x[slot], world.y[slot]
-    return command(world, player, ABILITY_OF_BIT[FUNCTION_BIT[function]], x, y, slot, queued)
+    return command(world, player, FUNCTION_COMMAND[function], x, y, slot, queued)
 
 
 @entry(void(WORLDS_TYPE, int64, float64, float64))
