@@ -18,9 +18,22 @@ from numpy.typing import NDArray
 
 from sc2_envs.actions import InvalidActionError
 from sc2_envs.engine import ENGINE_VERSION, REASONS, Games, Interface, compile_engine
+from sc2_envs.engine.errors import ERROR
 from sc2_envs.spaces import Settings, observation_space
 
 Observation = dict[str, NDArray[Any]]
+
+# extra parts that a method of Games of the same name writes
+_PARTS_OF_ROWS = (
+    "feature_units",
+    "raw_units",
+    "single_select",
+    "multi_select",
+    "build_queue",
+    "production_queue",
+    "alerts",
+)
+_PARTS_OF_FIXED_SHAPE = ("control_groups", "score_by_category", "score_by_vital")
 
 _MAGIC = b"SC2S"
 _FORMAT = 1
@@ -216,10 +229,12 @@ class Batch:
         """Fill an extra part; returns the numbers of real rows (N,), which mean nothing for a part of fixed shape."""
         games = self.games
         counts = np.zeros(self.num_games, np.int64)
-        if name in ("feature_units", "raw_units", "single_select", "multi_select"):
+        if name in _PARTS_OF_ROWS:
             getattr(games, name)(out, counts)
-        elif name == "control_groups":
-            games.control_groups(out)
+        elif name in _PARTS_OF_FIXED_SHAPE:
+            getattr(games, name)(out)
+        elif name == "action_result":
+            self._write_action_results(out, counts)
         elif name == "score_cumulative":
             out[...] = games.score_cumulative
         elif name == "game_loop":
@@ -228,9 +243,20 @@ class Batch:
             out[...] = 0
             np.maximum(games.last_action, 0, out=out[:, 0])
             counts[:] = games.last_action >= 0
-        else:  # build_queue and alerts: nothing trains and nothing is reported on the present maps
-            out[...] = 0
+        else:
+            raise ValueError(f"part {name!r} of the observation is not known here")
         return counts
+
+    def _write_action_results(self, out: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """The game's ActionResult of the last action, where it was refused, then of an order that failed later."""
+        # the game has no number for the environment's own reasons, which are negative
+        refused = np.where(self.invalid < 0, ERROR, self.invalid)
+        failed = self.games.order_error
+        results = np.stack([np.where(refused != 0, refused, failed), np.where(refused != 0, failed, 0)], axis=1)
+        rows = min(results.shape[1], out.shape[1])
+        out[...] = 0
+        out[:, :rows] = results[:, :rows]
+        counts[:] = (out != 0).sum(axis=1)
 
     def available(self) -> NDArray[np.int8]:
         """(N, F) int8: 1 for the functions that are available now."""

@@ -57,6 +57,8 @@ class SC2Env(gym.Env[Any, Any]):
         invalid_action              bool: the action was refused, it became a no-op
         invalid_action_reason       int: 0, or a key of `sc2_envs.engine.REASONS`
         invalid_action_reason_name  str: its name, "" for 0
+        order_error                 int: why an order that was accepted failed in this step, 0 where none did
+        order_error_name            str: its name, "" for 0
         game_loop                   int: game loops since the episode began
         score_cumulative            (13,) int64: the game's score, fields in `features.SCORE_CUMULATIVE_FIELDS`
         episode_return              float: sum of the episode's rewards so far
@@ -155,10 +157,13 @@ class SC2Env(gym.Env[Any, Any]):
     def _info(self, observation: Observation) -> dict[str, Any]:
         batch = self._batch
         reason = batch.invalid.item()
+        order_error = int(batch.games.order_error[0])
         info = {
             "invalid_action": reason != 0,
             "invalid_action_reason": reason,
             "invalid_action_reason_name": REASONS[reason],
+            "order_error": order_error,
+            "order_error_name": REASONS[order_error],
             "game_loop": int(batch.games.game_loop[0]),
             "score_cumulative": batch.games.score_cumulative[0].copy(),
             "episode_return": batch.episode_return.item(),

@@ -129,6 +129,26 @@ SCORE_CUMULATIVE_FIELDS = (
 )
 """Entries of `score_cumulative`."""
 
+SCORE_BY_CATEGORY_ROWS = (
+    "food_used",
+    "killed_minerals",
+    "killed_vespene",
+    "lost_minerals",
+    "lost_vespene",
+    "friendly_fire_minerals",
+    "friendly_fire_vespene",
+    "used_minerals",
+    "used_vespene",
+    "total_used_minerals",
+    "total_used_vespene",
+)
+SCORE_BY_CATEGORY_COLUMNS = ("none", "army", "economy", "technology", "upgrade")
+"""Rows and columns of `score_by_category`."""
+
+SCORE_BY_VITAL_ROWS = ("total_damage_dealt", "total_damage_taken", "total_healed")
+SCORE_BY_VITAL_COLUMNS = ("life", "shields", "energy")
+"""Rows and columns of `score_by_vital`."""
+
 FEATURE_UNIT_FIELDS = (
     "unit_type",
     "alliance",
@@ -189,6 +209,9 @@ UNIT_LAYER_FIELDS = (
     "build_progress",
 )
 """Columns of `single_select`, `multi_select`, `cargo` and `build_queue`."""
+
+PRODUCTION_QUEUE_FIELDS = ("ability_id", "build_progress")
+"""Columns of `production_queue`."""
 
 OTHER = 255
 """The uint8 code of a category that has none of its own."""

@@ -33,6 +33,11 @@ from sc2_envs.actions import ActionSet
 from sc2_envs.features import (
     FEATURE_UNIT_FIELDS,
     PLAYER_FIELDS,
+    PRODUCTION_QUEUE_FIELDS,
+    SCORE_BY_CATEGORY_COLUMNS,
+    SCORE_BY_CATEGORY_ROWS,
+    SCORE_BY_VITAL_COLUMNS,
+    SCORE_BY_VITAL_ROWS,
     SCORE_CUMULATIVE_FIELDS,
     UNIT_LAYER_FIELDS,
     Layer,
@@ -69,6 +74,8 @@ class Part:
 
 _UNIT_COLUMNS = (len(FEATURE_UNIT_FIELDS),)
 _PANEL_COLUMNS = (len(UNIT_LAYER_FIELDS),)
+_BY_CATEGORY = (len(SCORE_BY_CATEGORY_ROWS), len(SCORE_BY_CATEGORY_COLUMNS))
+_BY_VITAL = (len(SCORE_BY_VITAL_ROWS), len(SCORE_BY_VITAL_COLUMNS))
 
 FEATURES: Mapping[str, Part] = {
     part.name: part
@@ -77,11 +84,15 @@ FEATURES: Mapping[str, Part] = {
         Part("raw_units", 256, _UNIT_COLUMNS, -_INT32_MAX, "units on the map that the player sees"),
         Part("single_select", 1, _PANEL_COLUMNS, 0, "the selected unit, where it is one"),
         Part("multi_select", 256, _PANEL_COLUMNS, 0, "the selected units, where they are several"),
-        Part("build_queue", 10, _PANEL_COLUMNS, 0, "what the selection trains; nothing does on the present maps"),
+        Part("build_queue", 5, _PANEL_COLUMNS, 0, "what the selected structure trains"),
+        Part("production_queue", 5, (len(PRODUCTION_QUEUE_FIELDS),), 0, "the same as abilities and their progress"),
         Part("control_groups", None, (10, 2), 0, "unit type of the leader, and size"),
         Part("last_actions", 1, (), 0, "ids of the functions that the last step carried out"),
-        Part("alerts", 2, (), 0, "the game's alerts of the last step; the present maps give none"),
+        Part("action_result", 2, (), 0, "why the last step's action, and orders given earlier, failed"),
+        Part("alerts", 8, (), 0, "numbers of the game's alerts of the last step"),
         Part("score_cumulative", None, (len(SCORE_CUMULATIVE_FIELDS),), -_INT64_MAX, "the game's score"),
+        Part("score_by_category", None, _BY_CATEGORY, 0, "supply and resources by army, economy, ..."),
+        Part("score_by_vital", None, _BY_VITAL, 0, "damage dealt and taken, and healing"),
         Part("game_loop", None, (1,), 0, "game loops since the episode began"),
     )
 }
@@ -211,11 +222,15 @@ def _warn_of_what_is_hidden(info: MapInfo, screen: tuple[int, int]) -> None:
 
     height = CAMERA_WIDTH * screen[1] / screen[0]
     bottom, top = info.camera[1] - height / 2, info.camera[1] + height / 2
-    if bottom > info.playable.bottom or top < info.playable.top:
+    # a square screen is the measure: where even that does not show the whole field, the map has the camera move
+    square = CAMERA_WIDTH / 2
+    wanted_bottom = max(info.playable.bottom, info.camera[1] - square)
+    wanted_top = min(info.playable.top, info.camera[1] + square)
+    if bottom > wanted_bottom or top < wanted_top:
         warnings.warn(
             f"screen_size={screen}: {info.name}'s first view shows y {bottom:g} to {top:g} of a field from "
             f"{info.playable.bottom:g} to {info.playable.top:g}, the rest is off the screen; a square or high screen "
-            "shows all of it, or the camera has to move (move_camera in action_set)",
+            "shows more of it, or the camera has to move (move_camera in action_set)",
             stacklevel=2,
         )
 

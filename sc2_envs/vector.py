@@ -31,6 +31,8 @@ _INFO_KEYS = (
     "invalid_action",
     "invalid_action_reason",
     "invalid_action_reason_name",
+    "order_error",
+    "order_error_name",
     "game_loop",
     "score_cumulative",
     "episode_return",
@@ -265,10 +267,13 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
         """Info about the games of the mask; rows of the others are 0, False or None."""
         batch, n = self._batch, self.num_envs
         invalid = batch.invalid.copy()
+        order_error = batch.games.order_error.astype(np.int64)
         values: list[NDArray[Any]] = [
             invalid != 0,
             invalid,
             reason_names(invalid),
+            order_error,
+            reason_names(order_error),
             batch.games.game_loop.astype(np.int64),
             batch.games.score_cumulative.copy(),
             batch.episode_return.copy(),

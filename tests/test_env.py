@@ -27,6 +27,8 @@ INFO_KEYS = {
     "invalid_action": bool,
     "invalid_action_reason": int,
     "invalid_action_reason_name": str,
+    "order_error": int,
+    "order_error_name": str,
     "game_loop": int,
     "score_cumulative": np.ndarray,
     "episode_return": float,

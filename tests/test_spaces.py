@@ -255,6 +255,18 @@ def test_a_low_screen_says_what_it_hides():
         resolve_settings("MoveToBeacon", screen_size=(48, 64))
 
 
+@pytest.mark.parametrize("map_name", MAPS)
+def test_the_defaults_of_every_map(map_name):
+    """A square screen hides nothing that the map does not hide itself: FindAndDefeatZerglings is 32 units high."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (16, 64, 84, (48, 64)):
+            chosen = resolve_settings(map_name, screen_size=size)
+            assert tuple(function.name for function in chosen.action_set.functions) == MAPS[map_name].default_functions
+    with pytest.warns(UserWarning, match=f"{map_name}'s first view shows"):
+        resolve_settings(map_name, screen_size=(64, 40))
+
+
 def test_a_step_of_more_loops_than_any_episode_is_refused():
     with pytest.raises(ValueError, match="step_mul=9223372036854775808: game loops a step, a whole number from 1 to"):
         resolve_settings("MoveToBeacon", step_mul=2**63)

@@ -14,7 +14,7 @@ import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 from numpy.typing import NDArray
 
-from sc2_envs.engine import observation, rendering
+from sc2_envs.engine import observation, rendering, score
 from sc2_envs.engine.compile import compile_engine, entry
 from sc2_envs.engine.game import new_episode, play_step
 from sc2_envs.engine.maps import MAPS
@@ -94,11 +94,46 @@ def _multi_select(worlds, mask, player, out, counts):
             counts[i] = observation.multi_select(worlds[i], player, out[i])
 
 
+@entry(void(WORLDS_TYPE, _MASK, int64, int64[:, :, ::1], int64[::1]))
+def _build_queue(worlds, mask, player, out, counts):
+    for i in range(len(worlds)):
+        if mask[i]:
+            counts[i] = observation.build_queue(worlds[i], player, out[i])
+
+
+@entry(void(WORLDS_TYPE, _MASK, int64, int64[:, :, ::1], int64[::1]))
+def _production_queue(worlds, mask, player, out, counts):
+    for i in range(len(worlds)):
+        if mask[i]:
+            counts[i] = observation.production_queue(worlds[i], player, out[i])
+
+
 @entry(void(WORLDS_TYPE, _MASK, int64, int64[:, :, ::1]))
 def _control_groups(worlds, mask, player, out):
     for i in range(len(worlds)):
         if mask[i]:
             observation.control_groups(worlds[i], player, out[i])
+
+
+@entry(void(WORLDS_TYPE, _MASK, int64, int64[:, ::1], int64[::1]))
+def _alerts(worlds, mask, player, out, counts):
+    for i in range(len(worlds)):
+        if mask[i]:
+            counts[i] = observation.alerts(worlds[i], player, out[i])
+
+
+@entry(void(WORLDS_TYPE, _MASK, int64, int64[:, :, ::1]))
+def _score_by_category(worlds, mask, player, out):
+    for i in range(len(worlds)):
+        if mask[i]:
+            score.score_by_category(worlds[i], player, out[i])
+
+
+@entry(void(WORLDS_TYPE, _MASK, int64, int64[:, :, ::1]))
+def _score_by_vital(worlds, mask, player, out):
+    for i in range(len(worlds)):
+        if mask[i]:
+            score.score_by_vital(worlds[i], player, out[i])
 
 
 WORTH_A_THREAD = 4096  # game loops of all games in a call: fewer take less time than waking a thread
@@ -232,9 +267,33 @@ class Games:
         """The panel of several selected units into out (N, M, 7)."""
         self._run(_multi_select, mask, (self.player,), out, counts)
 
+    def build_queue(
+        self, out: NDArray[np.int64], counts: NDArray[np.int64], mask: NDArray[np.bool_] | None = None
+    ) -> None:
+        """What the one selected structure trains, as rows of a panel, into out (N, M, 7) and counts (N,)."""
+        self._run(_build_queue, mask, (self.player,), out, counts)
+
+    def production_queue(
+        self, out: NDArray[np.int64], counts: NDArray[np.int64], mask: NDArray[np.bool_] | None = None
+    ) -> None:
+        """The same as abilities and progress into out (N, M, 2) and counts (N,)."""
+        self._run(_production_queue, mask, (self.player,), out, counts)
+
     def control_groups(self, out: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> None:
         """Leader's type and size of the ten control groups into out (N, 10, 2)."""
         self._run(_control_groups, mask, (self.player,), out)
+
+    def alerts(self, out: NDArray[np.int64], counts: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> None:
+        """Numbers of the game's alerts in the last step into out (N, M) and counts (N,)."""
+        self._run(_alerts, mask, (self.player,), out, counts)
+
+    def score_by_category(self, out: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> None:
+        """pysc2's score_by_category into out (N, 11, 5)."""
+        self._run(_score_by_category, mask, (self.player,), out)
+
+    def score_by_vital(self, out: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> None:
+        """pysc2's score_by_vital into out (N, 3, 3)."""
+        self._run(_score_by_vital, mask, (self.player,), out)
 
     @property
     def game_loop(self) -> NDArray[np.int32]:
@@ -245,6 +304,11 @@ class Games:
     def score_cumulative(self) -> NDArray[np.int64]:
         """pysc2's score_cumulative, (N, 13) int64; a view."""
         return self.worlds["score"][:, self.player - 1]
+
+    @property
+    def order_error(self) -> NDArray[np.int32]:
+        """Why an order given earlier failed in the last step, (N,) int32, a key of `REASONS`, 0 for none; a view."""
+        return self.worlds["last_error"][:, self.player - 1]
 
     @property
     def last_action(self) -> NDArray[np.int32]:
