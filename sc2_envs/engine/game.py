@@ -52,6 +52,7 @@ def new_episode(world, playable, revealed, camera):
     world.obstacles[:] = 0
     world.obstacles_changed = 0
     world.walls_age = 0
+    world.reached_age = 0
     world.settled_age = 0
     world.missiles = 0
     world.hurt = 0

@@ -23,6 +23,7 @@ from sc2_envs.engine.paths import (
     UNKNOWN,
     is_free,
     push_out,
+    sees_corner,
     steer,
     step_to,
     straight_length,
@@ -30,7 +31,7 @@ from sc2_envs.engine.paths import (
     unit_box,
 )
 from sc2_envs.engine.units import ACCELERATION, FOOTPRINT_WIDTH, INNER_RADIUS, SPEED, on_grid
-from sc2_envs.engine.world import CELLS, PUSHED, SETTLED, UNSETTLED, WALKED
+from sc2_envs.engine.world import CELLS, MAX_CONTACTS, PUSHED, SETTLED, UNSETTLED, WALKED
 
 TURN = np.deg2rad(999.84) / 16  # radians a game loop
 
@@ -80,7 +81,7 @@ def approach(world, slot, x, y, stop):
             came = step_to(world, slot, to_x, to_y)
         world.moved[slot] = WALKED
         world.speed[slot] = step
-        if not came:
+        if not came and (world.way[slot] != CORNER or not sees_corner(world, slot)):
             world.way[slot] = UNKNOWN
     if step < left or not came or world.way[slot] == CORNER:
         return False
@@ -190,12 +191,24 @@ def clear_footprints(world):
 
 @jit
 def separate_units(world):
-    """Push overlapping units apart, each pair once, in the order of the slots; who is pushed is looked at next loop."""
+    """Push overlapping units apart, each pair once, in the order of the slots; who is pushed is looked at next loop.
+
+    Last come those that nobody can push, so that none of the other pushes leaves a unit inside them.
+    """
     widest = fill_cells(world)
+    world.contacts = 0
     for slot in range(world.slots):
         if world.moved[slot] != SETTLED and collides(world, slot):
             part_from_neighbours(world, slot, widest)
     empty_cells(world)
+    for slot in range(world.slots):
+        if world.blocker[slot] != 0:
+            pass_by(world, slot, int(world.blocker[slot]) - 1)
+            world.blocker[slot] = 0
+    for contact in range(world.contacts):
+        push_apart(world, int(world.contact_slot[contact]), int(world.contact_other[contact]), 1.0)
+    for contact in range(world.contacts - 1, -1, -1):  # and back, for those between two
+        push_apart(world, int(world.contact_slot[contact]), int(world.contact_other[contact]), 1.0)
     for slot in range(world.slots):
         if world.moved[slot] != SETTLED:
             calm_down(world, slot)
@@ -250,31 +263,25 @@ def part_from_neighbours(world, slot, widest):
     """Look at all pairs of this unit and another one, but for those that the other one has looked at."""
     radius = INNER_RADIUS[world.type[slot]]
     reach = radius + widest
-    for row in range(int(np.floor(world.y[slot] - reach)), int(np.floor(world.y[slot] + reach)) + 1):
-        for column in range(int(np.floor(world.x[slot] - reach)), int(np.floor(world.x[slot] + reach)) + 1):
-            other = world.cell_first[cell_of(column, row)] - 1
+    x, y = world.x[slot], world.y[slot]
+    for row in range(int(y - reach), int(y + reach) + 1):
+        for column in range(int(x - reach), int(x + reach) + 1):
+            other = int(world.cell_first[cell_of(column, row)]) - 1
             while other >= 0:
-                dx = world.x[other] - world.x[slot]
-                dy = world.y[other] - world.y[slot]
-                touch = radius + INNER_RADIUS[world.type[other]]
-                if dx * dx + dy * dy < touch * touch and other != slot:
-                    if other > slot or world.moved[other] == SETTLED:
-                        meet(world, slot, other, touch)
-                other = world.cell_next[other] - 1
-
-
-@jit
-def meet(world, a, b, reach):
-    """Two units overlap."""
-    meet_at_goal(world, a, b)
-    push_apart(world, a, b, reach)
+                if other > slot or world.moved[other] == SETTLED:
+                    dx = world.x[other] - world.x[slot]
+                    dy = world.y[other] - world.y[slot]
+                    touch = radius + INNER_RADIUS[world.type[other]]
+                    if dx * dx + dy * dy < touch * touch:
+                        meet(world, slot, other)
+                other = int(world.cell_next[other]) - 1
 
 
 @jit
 def meet_at_goal(world, a, b):
     """Units of one owner on their way to the same point, that touch, need not jostle for it.
 
-    Who stands on the point has arrived, and so has who touches one that has.
+    Who stands on the point has arrived, and so has who touches one that has and is nearer to it.
     """
     if world.owner[a] != world.owner[b]:
         return
@@ -282,20 +289,29 @@ def meet_at_goal(world, a, b):
         if not walks_to_point(world, first):
             continue
         x, y = world.order_x[first, 0], world.order_y[first, 0]
+        away = distance_to(world, first, x, y)
         if walks_to_point(world, second):
             if world.order_x[second, 0] == x and world.order_y[second, 0] == y:
-                radius = INNER_RADIUS[world.type[first]]
-                if (world.x[first] - x) ** 2 + (world.y[first] - y) ** 2 <= radius * radius:
+                if away <= INNER_RADIUS[world.type[first]]:
                     arrive(world, first)
         elif world.order_count[second] == 0 and world.goal_x[second] == x and world.goal_y[second] == y:
-            arrive(world, first)
+            if distance_to(world, second, x, y) <= away:
+                arrive(world, first)
+
+
+@jit
+def distance_to(world, slot, x, y):
+    """How far a point is from the unit's centre."""
+    return np.sqrt((world.x[slot] - x) ** 2 + (world.y[slot] - y) ** 2)
 
 
 @jit
 def walks_to_point(world, slot):
-    """Whether the unit's order ends at a point of the ground."""
+    """Whether the unit is on its way to the point of the ground at which its order ends."""
     if world.order_count[slot] == 0 or world.order_target[slot, 0] != 0:
         return False
+    if world.way_goal_x[slot] != world.order_x[slot, 0] or world.way_goal_y[slot] != world.order_y[slot, 0]:
+        return False  # it goes after an enemy
     ability = world.order_ability[slot, 0]
     return ability == MOVE or ability == ATTACK or ability == PATROL
 
@@ -313,55 +329,85 @@ def stands_firm(world, slot):
 
 
 @jit
-def push_apart(world, a, b, reach):
-    """Part two overlapping units along the line of their centres, by the share that each has to give way."""
+def meet(world, a, b):
+    """Two units overlap."""
+    meet_at_goal(world, a, b)
     firm_a, firm_b = stands_firm(world, a), stands_firm(world, b)
-    if firm_a and firm_b:
-        world.moved[a] = PUSHED  # so that they are looked at again when one of them leaves
-        return
-    share_a = 0.5
+    walks_a, walks_b = walks(world, a), walks(world, b)
     if firm_a != firm_b:
-        share_a = 0.0 if firm_a else 1.0
-    elif walks(world, a) != walks(world, b):
-        # the idle one gives way, but not to another owner's
-        share_a = 1.0 if walks(world, a) == (world.owner[a] != world.owner[b]) else 0.0
-    blocked_a = share_a == 1.0
-    blocked_b = share_a == 0.0
-    for second in range(2):
-        dx = world.x[b] - world.x[a]
-        dy = world.y[b] - world.y[a]
-        distance = np.sqrt(dx * dx + dy * dy)
-        overlap = reach - distance
-        if overlap <= TOUCHING:
-            break
-        if second:
-            # something stopped the first push: the other way round, if the other one can be pushed
-            share_a = 1.0 - share_a
-            if (firm_a and share_a > 0.0) or (firm_b and share_a < 1.0):
-                break
-            blocked_a |= share_a == 1.0
-            blocked_b |= share_a == 0.0
-        if distance == 0.0:
-            dx, distance = 1.0, 1.0
-        shove(world, a, -dx / distance * overlap * share_a, -dy / distance * overlap * share_a)
-        shove(world, b, dx / distance * overlap * (1.0 - share_a), dy / distance * overlap * (1.0 - share_a))
-    head_on = walks(world, a) and walks(world, b) and walk_against_each_other(world, a, b)
-    if walks(world, a) and (blocked_a or head_on):
-        pass_by(world, a, b, reach, firm_b or world.owner[a] != world.owner[b])
-    if walks(world, b) and (blocked_b or head_on):
-        pass_by(world, b, a, reach, firm_a or world.owner[a] != world.owner[b])
+        keep_contact(world, a if firm_b else b, b if firm_b else a)
+    elif firm_a and world.owner[a] != world.owner[b]:
+        world.moved[a] = PUSHED  # looked at again when one of them leaves
+    elif walks_a and walks_b:
+        into_b, into_a = walks_into(world, a, b), walks_into(world, b, a)
+        if into_a == into_b:
+            if into_a and walk_against_each_other(world, a, b):
+                block(world, a, b)
+                block(world, b, a)
+            push_apart(world, a, b, 0.5)
+        elif into_b:
+            keep_contact(world, a, b)
+        else:
+            keep_contact(world, b, a)
+    elif walks_a == walks_b:
+        push_apart(world, a, b, 0.5)
+    elif world.owner[a] != world.owner[b]:
+        keep_contact(world, a if walks_a else b, b if walks_a else a)
+    elif not push_apart(world, a, b, 0.0 if walks_a else 1.0):
+        # the idle one cannot give way
+        keep_contact(world, a if walks_a else b, b if walks_a else a)
+
+
+@jit
+def walks_into(world, slot, other):
+    """Whether a walking unit has another one before it, not beside or behind it."""
+    dx, dy = world.x[other] - world.x[slot], world.y[other] - world.y[slot]
+    goal_x, goal_y = world.way_x[slot] - world.x[slot], world.way_y[slot] - world.y[slot]
+    return dx * goal_x + dy * goal_y > 0.0
+
+
+@jit
+def push_apart(world, a, b, share_a):
+    """Part two overlapping units along the line of their centres, the first by this share. Whether that was enough."""
+    dx = world.x[b] - world.x[a]
+    dy = world.y[b] - world.y[a]
+    distance = np.sqrt(dx * dx + dy * dy)
+    overlap = INNER_RADIUS[world.type[a]] + INNER_RADIUS[world.type[b]] - distance
+    if overlap <= TOUCHING:
+        return True
+    if distance == 0.0:
+        dx, distance = 1.0, 1.0
+    enough = True
+    if share_a > 0.0:
+        enough &= shove(world, a, -dx / distance * overlap * share_a, -dy / distance * overlap * share_a)
+    if share_a < 1.0:
+        share_b = 1.0 - share_a
+        enough &= shove(world, b, dx / distance * overlap * share_b, dy / distance * overlap * share_b)
+    return enough
+
+
+@jit
+def keep_contact(world, slot, other):
+    """Note that the first unit has to yield to the second, once all others have been pushed."""
+    if walks(world, slot):
+        block(world, slot, other)
+    if world.contacts == MAX_CONTACTS:
+        push_apart(world, slot, other, 1.0)
+        return
+    world.contact_slot[world.contacts] = slot
+    world.contact_other[world.contacts] = other
+    world.contacts += 1
 
 
 @jit
 def walk_against_each_other(world, a, b):
-    """Whether two walking units that touch want opposite ways; then they agree on a side.
+    """Whether two walking units that touch want opposite ways; they then keep to the left.
 
-    Who meets head-on keeps to the left. Of two that pass something on different sides the second turns round.
+    Of two that pass something else on different sides the second turns round.
     """
-    if world.side[a] != 0 and world.side[b] != 0:
-        if (world.side[a] > 0) == (world.side[b] > 0):
-            return False
-        world.side[b] = -world.side[b]
+    if world.side[a] * world.side[b] != 0:
+        if (world.side[a] > 0) != (world.side[b] > 0):
+            world.side[b] = -world.side[b]
         return False
     dx_a, dy_a = world.way_x[a] - world.x[a], world.way_y[a] - world.y[a]
     dx_b, dy_b = world.way_x[b] - world.x[b], world.way_y[b] - world.y[b]
@@ -369,33 +415,46 @@ def walk_against_each_other(world, a, b):
         return False
     for slot in (a, b):
         if world.side[slot] == 0:
-            world.side[slot] = -1
+            world.side[slot] = -SIDE_LOOPS
     return True
 
 
 @jit
-def pass_by(world, slot, other, reach, for_good):
-    """A walking unit that is blocked by another one goes on along its edge, on the side nearer to the goal.
+def block(world, slot, other):
+    """A walking unit is blocked by another one: find the side on which it will pass.
 
-    It keeps to that side for as long as it is blocked. for_good: the other one will not be pushed away from a goal on
-    which it stands.
+    The side nearer to its goal, which it then keeps to for as long as it is blocked. Of several that block it, it
+    passes along the one on that side.
     """
-    if abs(world.side[slot]) > SIDE_LOOPS:
-        return  # once in a game loop
+    away_x, away_y = world.x[slot] - world.x[other], world.y[slot] - world.y[other]
+    goal_x, goal_y = world.way_x[slot] - world.x[slot], world.way_y[slot] - world.y[slot]
+    if goal_x * away_x + goal_y * away_y >= 0.0:
+        return
+    if world.side[slot] == 0:
+        world.side[slot] = SIDE_LOOPS if away_x * goal_y - away_y * goal_x >= 0.0 else -SIDE_LOOPS
+    before = world.blocker[slot] - 1
+    if before >= 0:
+        along_x, along_y = world.y[before] - world.y[slot], world.x[slot] - world.x[before]
+        if (along_x * away_x + along_y * away_y) * world.side[slot] >= 0.0:
+            return
+    world.blocker[slot] = other + 1
+
+
+@jit
+def pass_by(world, slot, other):
+    """A walking unit that is blocked goes on along the edge of what blocks it."""
+    if walks_to_point(world, slot) and gives_up(world, slot, other):
+        arrive(world, slot)
+        return
     away_x, away_y = world.x[slot] - world.x[other], world.y[slot] - world.y[other]
     goal_x, goal_y = world.way_x[slot] - world.x[slot], world.way_y[slot] - world.y[slot]
     distance = np.sqrt(away_x * away_x + away_y * away_y)
     length = np.sqrt(goal_x * goal_x + goal_y * goal_y)
-    if distance == 0.0 or length == 0.0 or goal_x * away_x + goal_y * away_y >= 0.0:
+    if distance == 0.0 or length == 0.0:
         return
-    if walks_to_point(world, slot) and gives_up(world, slot, other, reach, for_good):
-        arrive(world, slot)
-        return
-    # share of the step that went to the left, seen from the other one
+    side = 1 if world.side[slot] > 0 else -1
+    # the part of the step that went to the left already, seen from the other one
     sideways = (away_x * goal_y - away_y * goal_x) / (distance * length)
-    side = 1 if sideways >= 0.0 else -1
-    if world.side[slot] != 0:
-        side = 1 if world.side[slot] > 0 else -1
     step = world.speed[slot] * (side - sideways)
     if not shove(world, slot, -away_y / distance * step, away_x / distance * step):
         side = -side  # there is a wall on that side
@@ -403,12 +462,14 @@ def pass_by(world, slot, other, reach, for_good):
 
 
 @jit
-def gives_up(world, slot, other, reach, for_good):
+def gives_up(world, slot, other):
     """Whether a unit that is blocked on its way to a point of the ground has come as near as it can."""
     x, y = world.order_x[slot, 0], world.order_y[slot, 0]
-    if for_good and (world.x[other] - x) ** 2 + (world.y[other] - y) ** 2 < reach * reach:
-        return True
-    distance = np.sqrt((world.x[slot] - x) ** 2 + (world.y[slot] - y) ** 2)
+    if stands_firm(world, other) or (world.owner[other] != world.owner[slot] and not walks(world, other)):
+        reach = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[other]]
+        if distance_to(world, other, x, y) < reach:
+            return True  # it stands on the goal
+    distance = distance_to(world, slot, x, y)
     if distance < world.nearest[slot] - PROGRESS:
         world.nearest[slot] = distance
         world.blocked[slot] = 0
@@ -418,14 +479,11 @@ def gives_up(world, slot, other, reach, for_good):
 
 @jit
 def shove(world, slot, dx, dy):
-    """Move a unit by this much, as far as the playable area and footprints let it. Whether it moved at all."""
+    """Move a unit by this much, as far as the playable area and footprints let it. Whether they let it."""
     if SPEED[world.type[slot]] == 0.0:
         return False
-    x, y = world.x[slot], world.y[slot]
-    step_to(world, slot, on_grid(x + dx), on_grid(y + dy))
-    if world.x[slot] == x and world.y[slot] == y:
-        return False
+    came = step_to(world, slot, on_grid(world.x[slot] + dx), on_grid(world.y[slot] + dy))
     world.faces[slot] = 0
     if world.moved[slot] != WALKED:
         world.moved[slot] = PUSHED
-    return True
+    return came

@@ -14,7 +14,7 @@ import numpy as np
 
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.units import FOOTPRINT_WIDTH, INNER_RADIUS, footprint_cells, on_grid
-from sc2_envs.engine.world import MAP_SIZE
+from sc2_envs.engine.world import MAP_SIZE, MAX_CORNERS
 
 TOUCHING = 2.0 / 4096  # overlap that is left alone: what rounding to the grid of positions can leave
 
@@ -27,13 +27,12 @@ ASIDE = 3  # cannot get to the goal and walks to the nearest point that it can g
 SEES_BEHIND = 2.0  # world units before a corner from which on it is tested whether what comes after is in sight
 
 # values of `node_state` in the search
-TENTATIVE = 0  # nobody has looked whether the line that leads here is open
-SEEN = 1  # it is
-DONE = 2  # ... and the best way here is known
-UNUSABLE = 3  # the unit has no place there
+TENTATIVE = 0  # the best way here may be longer still: nobody has looked whether its last line is open
+DONE = 1  # the best way here is known
+UNUSABLE = 2  # the unit has no place there
 
 OUTSIDE = -(2**63)  # row 63 as a bit, which no map's playable area touches: blocked, so that shifts stay simple
-NOWHERE = 1e9  # length of a way that is not known
+NOWHERE = float(2**30)  # length of a way that is not known
 
 
 # --- standing ---
@@ -42,11 +41,21 @@ NOWHERE = 1e9  # length of a way that is not known
 @jit
 def is_free(world, x, y, radius):
     """Whether a unit can stand there: no footprint under its square."""
-    for row in range(int(np.floor(y - radius)), int(np.ceil(y + radius))):
-        for column in range(int(np.floor(x - radius)), int(np.ceil(x + radius))):
-            if world.obstacles[row, column] != 0:
-                return False
+    if world.walls_age != world.obstacles_changed:
+        draw_walls(world)
+    if world.near_walls[int(x)] >> int(y) & 1 == 0:
+        return True
+    rows = row_bits(int(y - radius), int(np.ceil(y + radius)))
+    for column in range(int(x - radius), int(np.ceil(x + radius))):
+        if world.walls[column] & rows != 0:
+            return False
     return True
+
+
+@jit
+def row_bits(first, end):
+    """The bits of some rows, from the first to the one before the end."""
+    return ((np.int64(1) << (end - first)) - 1) << first
 
 
 @jit
@@ -99,16 +108,16 @@ def step_to(world, slot, x, y):
         radius = INNER_RADIUS[world.type[slot]]
         if not is_free(world, x, y, radius):
             # along one axis after the other: so it slides along a wall
-            x = slide_along(world, world.x[slot], x, world.y[slot], radius, True)
-            y = slide_along(world, world.y[slot], y, x, radius, False)
+            x = slide_along(world, world.x[slot], x, world.y[slot], radius, 0)
+            y = slide_along(world, world.y[slot], y, x, radius, 1)
     world.x[slot] = x
     world.y[slot] = y
     return abs(x - wanted_x) <= TOUCHING and abs(y - wanted_y) <= TOUCHING
 
 
 @jit
-def slide_along(world, start, end, other, radius, is_x):
-    """How far a unit gets from `start` to `end` on one axis, when the other coordinate is `other`."""
+def slide_along(world, start, end, other, radius, axis):
+    """How far a unit gets from `start` to `end` on one axis (0: x), when its other coordinate is `other`."""
     first, last = int(np.floor(other - radius)), int(np.ceil(other + radius))
     forward = end > start
     edge = int(np.ceil(start + radius)) if forward else int(np.floor(start - radius)) - 1
@@ -116,7 +125,7 @@ def slide_along(world, start, end, other, radius, is_x):
     step = 1 if forward else -1
     for line in range(edge, ahead, step):
         for across in range(first, last):
-            blocked = world.obstacles[across, line] if is_x else world.obstacles[line, across]
+            blocked = world.obstacles[across, line] if axis == 0 else world.obstacles[line, across]
             if blocked != 0:
                 return line - radius if forward else line + 1 + radius
     return end
@@ -134,16 +143,23 @@ def draw_walls(world):
             if world.obstacles[row, column] != 0:
                 bits |= np.int64(1) << row
         world.walls[column] = bits
+    for column in range(MAP_SIZE):
+        bits = world.walls[column] | world.walls[max(column - 1, 0)] | world.walls[min(column + 1, MAP_SIZE - 1)]
+        world.near_walls[column] = bits | bits << 1 | bits >> 1
     count = 0
     for column in range(1, MAP_SIZE):
         for row in range(1, MAP_SIZE - 1):
-            below_left, below_right = world.obstacles[row - 1, column - 1], world.obstacles[row - 1, column]
-            above_left, above_right = world.obstacles[row, column - 1], world.obstacles[row, column]
-            if int(below_left) + int(below_right) + int(above_left) + int(above_right) == 1:
-                world.corner_x[count] = column
-                world.corner_y[count] = row
-                world.corner_side[count] = (below_left + above_left) + 2 * (below_left + below_right)
-                count += 1
+            left = int(world.obstacles[row - 1, column - 1]) + int(world.obstacles[row, column - 1])
+            right = int(world.obstacles[row - 1, column]) + int(world.obstacles[row, column])
+            if left + right != 1:
+                continue
+            if count == MAX_CORNERS - 2:
+                raise RuntimeError("a game has more corners of footprints than MAX_CORNERS of engine/world.py")
+            below = int(world.obstacles[row - 1, column - 1]) + int(world.obstacles[row - 1, column])
+            world.corner_x[count] = column
+            world.corner_y[count] = row
+            world.corner_side[count] = left + 2 * below
+            count += 1
     world.corners = count
     world.walls_age = world.obstacles_changed
 
@@ -164,8 +180,7 @@ def is_open(world, x_1, y_1, x_2, y_2, radius):
             start, end = y_1, y_2
         first = int(np.floor(min(start, end) - radius))
         last = int(np.ceil(max(start, end) + radius))
-        rows = ((np.int64(1) << (last - first)) - 1) << first
-        if world.walls[column] & rows != 0:
+        if world.walls[column] & row_bits(first, last) != 0:
             return False
     return True
 
@@ -235,44 +250,61 @@ def touches_goal(world, slot):
 
 
 @jit
-def flood(world, slot):
+def draw_reached(world, slot):
     """Draw `reached`: bit y of column x, where the unit can get to the block of cells whose lower left one is (x, y).
 
-    A block is as many cells wide as the unit needs: units move from block to block.
+    A block is as many cells wide as the unit needs: units move from block to block. What was drawn for another one
+    still holds for this one if it stands in it.
     """
     size = block_size(world, slot)
+    x = block_of(world, slot, world.x[slot], 0)
+    y = block_of(world, slot, world.y[slot], 1)
+    if world.reached_age == world.obstacles_changed and world.reached_size == size:
+        if world.reached[x] >> y & 1 != 0:
+            return
     left, bottom, right, top = block_limits(world, slot)
-    x = min(max(int(np.floor(world.x[slot] - (size - 1) / 2)), left), right)
-    y = min(max(int(np.floor(world.y[slot] - (size - 1) / 2)), bottom), top)
     for column in range(MAP_SIZE):
         world.reached[column] = 0
     world.reached[x] = open_blocks(world, x, size, bottom, top) & (np.int64(1) << y)
-    changed = True
     forward = True
-    while changed:
-        changed = False
-        for i in range(left, right + 1):
-            column = i if forward else left + right - i
-            before = world.reached[column]
-            bits = before
-            if column > left:
-                bits |= world.reached[column - 1]
-            if column < right:
-                bits |= world.reached[column + 1]
-            if bits == 0:
-                continue
-            blocks = open_blocks(world, column, size, bottom, top)
-            bits &= blocks
-            grown = bits
-            while True:
-                grown = (bits | bits << 1 | bits >> 1) & blocks
-                if grown == bits:
-                    break
-                bits = grown
-            if bits != before:
-                world.reached[column] = bits
-                changed = True
+    while spread(world, size, left, bottom, right, top, forward):
         forward = not forward
+    world.reached_age = world.obstacles_changed
+    world.reached_size = size
+
+
+@jit
+def spread(world, size, left, bottom, right, top, forward):
+    """Carry `reached` on from column to column, in one direction and up and down. Whether it grew."""
+    grew = False
+    for i in range(left, right + 1):
+        column = i if forward else left + right - i
+        bits = world.reached[column]
+        if column > left:
+            bits |= world.reached[column - 1]
+        if column < right:
+            bits |= world.reached[column + 1]
+        if bits == 0:
+            continue
+        blocks = open_blocks(world, column, size, bottom, top)
+        bits &= blocks
+        while True:
+            grown = (bits | bits << 1 | bits >> 1) & blocks
+            if grown == bits:
+                break
+            bits = grown
+        if bits != world.reached[column]:
+            world.reached[column] = bits
+            grew = True
+    return grew
+
+
+@jit
+def block_of(world, slot, value, axis):
+    """Column (axis 0) or row (axis 1) of the block that a unit stands on there."""
+    limits = block_limits(world, slot)
+    size = block_size(world, slot)
+    return min(max(int(np.floor(value - (size - 1) / 2)), limits[axis]), limits[axis + 2])
 
 
 @jit
@@ -301,7 +333,7 @@ def open_blocks(world, column, size, bottom, top):
     for i in range(size):
         for j in range(size):
             blocked |= world.walls[column + i] >> j
-    return ~blocked & (((np.int64(1) << (top + 1 - bottom)) - 1) << bottom)
+    return ~blocked & row_bits(bottom, top + 1)
 
 
 @jit
@@ -309,7 +341,7 @@ def can_touch(world, slot, box):
     """Whether the unit can get to where it touches a footprint."""
     size = block_size(world, slot)
     first = max(box[1] - size, 0)
-    rows = ((np.int64(1) << (box[3] + 1 - first)) - 1) << first
+    rows = row_bits(first, box[3] + 1)
     for column in range(max(box[0] - size, 0), min(box[2] + 1, MAP_SIZE)):
         if world.reached[column] & rows != 0:
             return True
@@ -318,7 +350,7 @@ def can_touch(world, slot, box):
 
 @jit
 def nearest_reached(world, slot, x, y):
-    """The point nearest to a goal that the unit can get to, after `flood`; where it stands when there is none."""
+    """The point nearest to a goal that the unit can get to, after `draw_reached`; where it stands when there is none."""
     radius = INNER_RADIUS[world.type[slot]]
     size = block_size(world, slot)
     x = min(max(x, world.playable[0]), world.playable[2])
@@ -338,9 +370,9 @@ def nearest_reached(world, slot, x, y):
             row += 1
     # between two free blocks the unit can stand nearer still
     end = min(max(x, best_x - 1.0), best_x + 1.0)
-    best_x = slide_along(world, best_x, end, best_y, radius, True)
+    best_x = slide_along(world, best_x, end, best_y, radius, 0)
     end = min(max(y, best_y - 1.0), best_y + 1.0)
-    best_y = slide_along(world, best_y, end, best_x, radius, False)
+    best_y = slide_along(world, best_y, end, best_x, radius, 1)
     return on_grid(best_x), on_grid(best_y)
 
 
@@ -402,6 +434,13 @@ def is_past_corner(world, slot, stop):
 
 
 @jit
+def sees_corner(world, slot):
+    """Whether the unit can walk straight to its corner."""
+    radius = INNER_RADIUS[world.type[slot]]
+    return is_open(world, world.x[slot], world.y[slot], world.way_x[slot], world.way_y[slot], radius)
+
+
+@jit
 def keeps_corner(world, slot, x, y, stop):
     """Whether a goal that has moved a little is still behind the same corner."""
     if (world.way_goal_x[slot] - x) ** 2 + (world.way_goal_y[slot] - y) ** 2 > 1.0:
@@ -416,8 +455,6 @@ def keeps_corner(world, slot, x, y, stop):
 def find_way(world, slot, x, y, stop):
     """Look for the way to a goal."""
     radius = INNER_RADIUS[world.type[slot]]
-    if world.walls_age != world.obstacles_changed:
-        draw_walls(world)
     if not is_free(world, world.x[slot], world.y[slot], radius):
         push_out(world, slot)
     if world.way_goal_x[slot] != x or world.way_goal_y[slot] != y:
@@ -431,14 +468,17 @@ def find_way(world, slot, x, y, stop):
         if sees_goal(world, world.x[slot], world.y[slot], x, y, stop, box, radius):
             aim_at(world, slot, STRAIGHT, x, y)
             return
-    flood(world, slot)
-    near_x, near_y = nearest_reached(world, slot, x, y)
+    draw_reached(world, slot)
     if box[2] > 0 and stop > 0.0:
         can_reach = can_touch(world, slot, box)
+    elif can_stand:
+        can_reach = world.reached[block_of(world, slot, x, 0)] >> block_of(world, slot, y, 1) & 1 != 0
     else:
+        near_x, near_y = nearest_reached(world, slot, x, y)
         can_reach = (near_x - x) ** 2 + (near_y - y) ** 2 <= stop * stop
     if can_reach and find_corner(world, slot, x, y, stop, box):
         return
+    near_x, near_y = nearest_reached(world, slot, x, y)
     if not is_open(world, world.x[slot], world.y[slot], near_x, near_y, radius):
         if find_corner(world, slot, near_x, near_y, 0.0, (0, 0, 0, 0)):
             return
@@ -455,16 +495,26 @@ def push_out(world, slot):
 
 
 @jit
-def node_point(world, node, ends, radius):
-    """Where a node of the search is: a corner, the start or the goal (the last two, whose points are `ends`)."""
-    if node == world.corners:
-        return ends[0], ends[1]
-    if node > world.corners:
-        return ends[2], ends[3]
-    side = world.corner_side[node]
-    x = float(world.corner_x[node]) + (radius if side & 1 else -radius)
-    y = float(world.corner_y[node]) + (radius if side & 2 else -radius)
-    return x, y
+def place_nodes(world, slot, x, y):
+    """The nodes of a search, all open: the corners as this unit goes round them, then where it is, then the goal."""
+    radius = INNER_RADIUS[world.type[slot]]
+    start, goal = world.corners, world.corners + 1
+    for node in range(world.corners):
+        side = world.corner_side[node]
+        node_x = np.float64(world.corner_x[node]) + (radius if side & 1 else -radius)
+        node_y = np.float64(world.corner_y[node]) + (radius if side & 2 else -radius)
+        world.node_x[node] = node_x
+        world.node_y[node] = node_y
+        usable = is_inside(world, node_x, node_y) and is_free(world, node_x, node_y, radius)
+        world.node_state[node] = TENTATIVE if usable else UNUSABLE
+    world.node_x[start], world.node_y[start] = world.x[slot], world.y[slot]
+    world.node_x[goal], world.node_y[goal] = x, y
+    world.node_state[start] = TENTATIVE
+    world.node_state[goal] = TENTATIVE
+    for node in range(goal + 1):
+        world.node_cost[node] = NOWHERE
+        world.node_total[node] = NOWHERE
+        world.node_from[node] = start
 
 
 @jit
@@ -480,31 +530,21 @@ def bends_round(world, node, dx, dy):
 def find_corner(world, slot, x, y, stop, box):
     """A* over the corners; sets the first corner on the shortest way and what comes after. False: there is no way."""
     radius = INNER_RADIUS[world.type[slot]]
-    ends = (world.x[slot], world.y[slot], x, y)
+    place_nodes(world, slot, x, y)
     start, goal = world.corners, world.corners + 1
-    for node in range(goal + 1):
-        node_x, node_y = node_point(world, node, ends, radius)
-        usable = node >= start or (is_inside(world, node_x, node_y) and is_free(world, node_x, node_y, radius))
-        world.node_state[node] = TENTATIVE if usable else UNUSABLE
-        world.node_cost[node] = NOWHERE
-        world.node_from[node] = start
     world.node_cost[start] = 0.0
     world.node_state[start] = DONE
-    offer_ways(world, start, ends, radius)
-    while True:
-        node = best_node(world, ends, radius)
+    offer_ways(world, start)
+    while world.node_state[goal] != DONE:
+        node = best_node(world)
         if node < 0:
             return False
-        if world.node_state[node] == TENTATIVE:
-            # its line is looked at only now; where that is blocked, the best of the other lines takes its place
-            world.node_state[node] = SEEN
-            if not is_line(world, world.node_from[node], node, ends, stop, box, radius):
-                find_other_line(world, node, ends, stop, box, radius)
-                continue
-        if node == goal:
-            break
-        world.node_state[node] = DONE
-        offer_ways(world, node, ends, radius)
+        # whether a line is open is looked at only when the search comes to its end
+        if is_line(world, int(world.node_from[node]), node, x, y, stop, box, radius):
+            world.node_state[node] = DONE
+            offer_ways(world, node)
+        else:
+            offer_next_line(world, node)
     after = goal
     corner = int(world.node_from[goal])
     if corner == start:
@@ -512,68 +552,72 @@ def find_corner(world, slot, x, y, stop, box):
     while world.node_from[corner] != start:
         after = corner
         corner = int(world.node_from[corner])
-    corner_x, corner_y = node_point(world, corner, ends, radius)
-    aim_at(world, slot, CORNER, corner_x, corner_y)
-    world.way_next_x[slot], world.way_next_y[slot] = node_point(world, after, ends, radius)
+    aim_at(world, slot, CORNER, np.float64(world.node_x[corner]), np.float64(world.node_y[corner]))
+    world.way_next_x[slot] = x if after == goal else np.float64(world.node_x[after])
+    world.way_next_y[slot] = y if after == goal else np.float64(world.node_y[after])
     return True
 
 
 @jit
-def best_node(world, ends, radius):
+def best_node(world):
     """The open node over which the shortest way may lead, or -1."""
-    best, best_length = -1, NOWHERE
+    best, best_total = -1, np.float32(NOWHERE)
     for node in range(world.corners + 2):
-        if world.node_state[node] <= SEEN and world.node_cost[node] < best_length:
-            x, y = node_point(world, node, ends, radius)
-            length = world.node_cost[node] + np.sqrt((x - ends[2]) ** 2 + (y - ends[3]) ** 2)
-            if length < best_length:
-                best, best_length = node, length
+        if world.node_state[node] == TENTATIVE and world.node_total[node] < best_total:
+            best, best_total = node, world.node_total[node]
     return best
 
 
 @jit
-def offer_ways(world, node, ends, radius):
-    """Offer every open node the way over this one; whether the line is open is seen later."""
-    x, y = node_point(world, node, ends, radius)
-    cost = world.node_cost[node]
+def offer_ways(world, node):
+    """Offer every open node the way over this one."""
+    goal = world.corners + 1
     for other in range(world.corners + 2):
-        if world.node_state[other] > SEEN:
-            continue
-        other_x, other_y = node_point(world, other, ends, radius)
-        dx = other_x - x
-        dy = other_y - y
-        if bends_round(world, node, dx, dy) and bends_round(world, other, dx, dy):
-            length = np.float32(cost + np.sqrt(dx * dx + dy * dy))
+        if world.node_state[other] == TENTATIVE:
+            length = length_over(world, node, other)
             if length < world.node_cost[other]:
                 world.node_cost[other] = length
                 world.node_from[other] = node
-                world.node_state[other] = TENTATIVE
+                world.node_total[other] = length + straight_between(world, other, goal)
 
 
 @jit
-def is_line(world, node, other, ends, stop, box, radius):
-    """Whether the line from one node to another is open."""
-    x, y = node_point(world, node, ends, radius)
-    other_x, other_y = node_point(world, other, ends, radius)
-    if other > world.corners:
-        return sees_goal(world, x, y, other_x, other_y, stop, box, radius)
-    return is_open(world, x, y, other_x, other_y, radius)
-
-
-@jit
-def find_other_line(world, node, ends, stop, box, radius):
-    """Of the nodes to which the way is known, take the best from which the line to this one is open."""
-    x, y = node_point(world, node, ends, radius)
-    blocked = world.node_from[node]
-    world.node_cost[node] = NOWHERE
+def offer_next_line(world, node):
+    """The line by which the search came to a node is blocked: take the way that is the next longer one."""
+    blocked, blocked_from = world.node_cost[node], world.node_from[node]
+    best, best_from = np.float32(NOWHERE), blocked_from
     for other in range(world.corners + 1):
-        if world.node_state[other] != DONE or other == blocked:
-            continue
-        other_x, other_y = node_point(world, other, ends, radius)
-        dx = x - other_x
-        dy = y - other_y
-        length = np.float32(world.node_cost[other] + np.sqrt(dx * dx + dy * dy))
-        if length < world.node_cost[node] and bends_round(world, node, dx, dy) and bends_round(world, other, dx, dy):
-            if is_line(world, other, node, ends, stop, box, radius):
-                world.node_cost[node] = length
-                world.node_from[node] = other
+        if world.node_state[other] == DONE:
+            length = length_over(world, other, node)
+            if length < best and (length > blocked or (length == blocked and other > blocked_from)):
+                best, best_from = length, other
+    world.node_cost[node] = best
+    world.node_from[node] = best_from
+    world.node_total[node] = best + straight_between(world, node, world.corners + 1)
+
+
+@jit
+def straight_between(world, node, other):
+    """Distance of two nodes."""
+    dx = world.node_x[other] - world.node_x[node]
+    dy = world.node_y[other] - world.node_y[node]
+    return np.sqrt(dx * dx + dy * dy)
+
+
+@jit
+def length_over(world, node, other):
+    """Length of the way to a node whose last part is the line from another one."""
+    dx = world.node_x[other] - world.node_x[node]
+    dy = world.node_y[other] - world.node_y[node]
+    if bends_round(world, node, dx, dy) and bends_round(world, other, dx, dy):
+        return world.node_cost[node] + np.sqrt(dx * dx + dy * dy)
+    return np.float32(NOWHERE)
+
+
+@jit
+def is_line(world, node, other, x, y, stop, box, radius):
+    """Whether the line from one node to another is open; x, y: the goal."""
+    node_x, node_y = np.float64(world.node_x[node]), np.float64(world.node_y[node])
+    if other > world.corners:
+        return sees_goal(world, node_x, node_y, x, y, stop, box, radius)
+    return is_open(world, node_x, node_y, np.float64(world.node_x[other]), np.float64(world.node_y[other]), radius)

@@ -19,7 +19,8 @@ SCORE_CATEGORIES = (11, 5)  # pysc2's score_by_category
 SCORE_VITALS = (3, 3)  # pysc2's score_by_vital
 MAX_QUEUE = 5  # units that a structure can have in production
 MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its missile has landed
-MAX_CORNERS = 4 * MAX_UNITS  # of footprints, that ways can go round
+MAX_CORNERS = 512  # of footprints, that ways can go round: twice what the largest base leaves room for
+MAX_CONTACTS = 512  # kept until the end of a game loop
 CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps round
 INCOME_SECONDS = 16  # normal seconds of which the income is remembered
 MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
@@ -95,17 +96,26 @@ WORLD = np.dtype(
         ("obstacles_changed", np.int64),  # counts the changes of it, so that paths know that they are old
         # what the search for a way (paths.py) knows of the obstacles, and its working memory
         ("walls", np.int64, (MAP_SIZE,)),  # bit y of walls[x]: cell (x, y) is blocked
-        ("walls_age", np.int64),  # obstacles_changed when walls and corners were drawn
+        ("near_walls", np.int64, (MAP_SIZE,)),  # the same for cells that touch a blocked one
+        ("walls_age", np.int64),  # obstacles_changed when these and the corners were drawn
         ("corners", np.int64),  # how many
         ("corner_x", np.uint8, (MAX_CORNERS,)),
         ("corner_y", np.uint8, (MAX_CORNERS,)),
         ("corner_side", np.uint8, (MAX_CORNERS,)),  # where the open ground is: bit 0 to the right, bit 1 above
         ("node_state", np.uint8, (MAX_CORNERS,)),
+        ("node_x", np.float32, (MAX_CORNERS,)),
+        ("node_y", np.float32, (MAX_CORNERS,)),
         ("node_from", np.int16, (MAX_CORNERS,)),
         ("node_cost", np.float32, (MAX_CORNERS,)),
-        ("reached", np.int64, (MAP_SIZE,)),  # as walls: where the unit that asks can get to
+        ("node_total", np.float32, (MAX_CORNERS,)),
+        ("reached", np.int64, (MAP_SIZE,)),  # as walls: where the unit that asked last can get to
+        ("reached_age", np.int64),  # obstacles_changed when it was drawn
+        ("reached_size", np.int64),  # for units that need so many cells
         # neighbours: first unit in each cell, slot + 1, filled and emptied within settle_units
         ("cell_first", np.int16, (CELLS * CELLS,)),
+        ("contacts", np.int64),  # pairs of which only one can be pushed, in the present game loop
+        ("contact_slot", np.uint8, (MAX_CONTACTS,)),  # who yields ...
+        ("contact_other", np.uint8, (MAX_CONTACTS,)),  # ... to whom
         ("settled_age", np.int64),  # obstacles_changed when it was last seen that nobody stands inside them
         # --- missiles in flight, in the order of firing ---
         ("missiles", np.int64),  # how many
@@ -171,6 +181,7 @@ WORLD = np.dtype(
         ("side", np.int8, (MAX_UNITS,)),  # of what stands in its way it passes on: positive left; loops to remember it
         ("nearest", np.float64, (MAX_UNITS,)),  # to its goal that it has come
         ("blocked", np.int16, (MAX_UNITS,)),  # game loops in which others kept it from coming nearer
+        ("blocker", np.int16, (MAX_UNITS,)),  # who is in its way in this game loop, slot + 1
         ("cell_next", np.int16, (MAX_UNITS,)),  # next unit of the same cell, slot + 1
         # fighting; times are game loops
         ("target", np.int32, (MAX_UNITS,)),  # tag of the unit that it fights, 0 = nobody
