@@ -16,7 +16,6 @@ from sc2_envs.engine.abilities import ATTACK, MOVE, PATROL
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.orders import arrive
 from sc2_envs.engine.paths import (
-    ASIDE,
     CORNER,
     STRAIGHT,
     TOUCHING,
@@ -39,6 +38,7 @@ COLLIDES = (INNER_RADIUS > 0.0) & (FOOTPRINT_WIDTH == 0)  # with other units; th
 
 SIDE_LOOPS = 8  # [?] game loops for which a unit remembers on which side it passes what is in its way
 PATIENCE = 64  # [?] game loops that others may keep a unit from coming nearer to its goal before it gives up
+CROWD = 8  # [?] how many such loops one counts for, if it is those that have arrived at the same goal before
 PROGRESS = 0.125  # [?] world units that count as coming nearer
 
 
@@ -53,6 +53,10 @@ def approach(world, slot, x, y, stop):
     in. With `stop` = 0 it goes as near to the point as it can get, and has then arrived too.
     """
     steer(world, slot, x, y, stop)
+    way = world.way[slot]
+    if way != STRAIGHT and stop > 0.0 and is_there(world, slot, x, y, stop):
+        world.speed[slot] = 0.0
+        return True
     dx = world.way_x[slot] - world.x[slot]
     dy = world.way_y[slot] - world.y[slot]
     distance = np.sqrt(dx * dx + dy * dy)
@@ -60,35 +64,45 @@ def approach(world, slot, x, y, stop):
         turn_towards(world, slot, dx, dy)
     left = distance
     ahead = distance
-    if world.way[slot] == STRAIGHT:
+    if way == STRAIGHT:
         left = distance - stop
         if world.obstacles_changed > 0:
             radius = INNER_RADIUS[world.type[slot]]
             left = straight_length(world.x[slot], world.y[slot], x, y, stop, unit_box(world, slot), radius)
         ahead = left
-    elif world.way[slot] == CORNER:
+    elif way == CORNER:
         next_x = world.way_next_x[slot] - world.way_x[slot]
         next_y = world.way_next_y[slot] - world.way_y[slot]
         ahead = distance + np.sqrt(next_x * next_x + next_y * next_y)
-    step = min(stride(world, slot, ahead), left)
-    came = True
+    speed = stride(world, slot, ahead)
+    step = min(speed, left)
+    came = step == left
     if step > 0.0:
+        world.speed[slot] = speed
+        world.moved[slot] = WALKED
         if step == distance:
-            came = step_to(world, slot, world.way_x[slot], world.way_y[slot])
+            free = step_to(world, slot, world.way_x[slot], world.way_y[slot])
         else:
             to_x = on_grid(world.x[slot] + dx / distance * step)
             to_y = on_grid(world.y[slot] + dy / distance * step)
-            came = step_to(world, slot, to_x, to_y)
-        world.moved[slot] = WALKED
-        world.speed[slot] = step
-        if not came and (world.way[slot] != CORNER or not sees_corner(world, slot)):
-            world.way[slot] = UNKNOWN
-    if step < left or not came or world.way[slot] == CORNER:
-        return False
-    world.speed[slot] = 0.0
-    if world.way[slot] == ASIDE and stop > 0.0:
-        return touches_goal(world, slot)
-    return True
+            free = step_to(world, slot, to_x, to_y)
+        if not free:
+            came = False
+            if way != CORNER or not sees_corner(world, slot):
+                world.way[slot] = UNKNOWN
+    if way != STRAIGHT and stop > 0.0:
+        came = is_there(world, slot, x, y, stop)
+    elif way == CORNER:
+        came = False
+    if came:
+        world.speed[slot] = 0.0
+    return came
+
+
+@jit
+def is_there(world, slot, x, y, stop):
+    """Whether the unit is within `stop` of a point, or touches the footprint that the point lies in."""
+    return distance_to(world, slot, x, y) <= stop or touches_goal(world, slot)
 
 
 @jit
@@ -279,24 +293,26 @@ def part_from_neighbours(world, slot, widest):
 
 @jit
 def meet_at_goal(world, a, b):
-    """Units of one owner on their way to the same point, that touch, need not jostle for it.
-
-    Who stands on the point has arrived, and so has who touches one that has and is nearer to it.
-    """
-    if world.owner[a] != world.owner[b]:
+    """Of two walking units of one owner with the same goal, that touch, the one that stands on it has arrived."""
+    x, y = world.order_x[a, 0], world.order_y[a, 0]
+    if world.order_x[b, 0] != x or world.order_y[b, 0] != y:
         return
-    for first, second in ((a, b), (b, a)):
-        if not walks_to_point(world, first):
-            continue
-        x, y = world.order_x[first, 0], world.order_y[first, 0]
-        away = distance_to(world, first, x, y)
-        if walks_to_point(world, second):
-            if world.order_x[second, 0] == x and world.order_y[second, 0] == y:
-                if away <= INNER_RADIUS[world.type[first]]:
-                    arrive(world, first)
-        elif world.order_count[second] == 0 and world.goal_x[second] == x and world.goal_y[second] == y:
-            if distance_to(world, second, x, y) <= away:
-                arrive(world, first)
+    if not walks_to_point(world, a) or not walks_to_point(world, b):
+        return
+    for slot in (a, b):
+        if distance_to(world, slot, x, y) <= INNER_RADIUS[world.type[slot]]:
+            arrive(world, slot)
+
+
+@jit
+def rests_at_goal(world, other, slot):
+    """Whether a unit has arrived where another one still goes, and is nearer to that point: it need not give way."""
+    if world.order_count[other] != 0 or not walks_to_point(world, slot):
+        return False
+    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
+    if world.goal_x[other] != x or world.goal_y[other] != y:
+        return False
+    return distance_to(world, other, x, y) <= distance_to(world, slot, x, y)
 
 
 @jit
@@ -330,32 +346,40 @@ def stands_firm(world, slot):
 
 @jit
 def meet(world, a, b):
-    """Two units overlap."""
-    meet_at_goal(world, a, b)
+    """Two units overlap: who gives way."""
     firm_a, firm_b = stands_firm(world, a), stands_firm(world, b)
     walks_a, walks_b = walks(world, a), walks(world, b)
     if firm_a != firm_b:
         keep_contact(world, a if firm_b else b, b if firm_b else a)
-    elif firm_a and world.owner[a] != world.owner[b]:
-        world.moved[a] = PUSHED  # looked at again when one of them leaves
-    elif walks_a and walks_b:
-        into_b, into_a = walks_into(world, a, b), walks_into(world, b, a)
-        if into_a == into_b:
-            if into_a and walk_against_each_other(world, a, b):
-                block(world, a, b)
-                block(world, b, a)
-            push_apart(world, a, b, 0.5)
-        elif into_b:
-            keep_contact(world, a, b)
-        else:
-            keep_contact(world, b, a)
-    elif walks_a == walks_b:
-        push_apart(world, a, b, 0.5)
     elif world.owner[a] != world.owner[b]:
-        keep_contact(world, a if walks_a else b, b if walks_a else a)
-    elif not push_apart(world, a, b, 0.0 if walks_a else 1.0):
-        # the idle one cannot give way
-        keep_contact(world, a if walks_a else b, b if walks_a else a)
+        if firm_a:
+            world.moved[a] = PUSHED  # looked at again when one of them leaves
+        elif walks_a != walks_b:
+            keep_contact(world, a if walks_a else b, b if walks_a else a)
+        else:
+            meet_equal(world, a, b, walks_a)
+    elif walks_a == walks_b:
+        if walks_a:
+            meet_at_goal(world, a, b)
+        meet_equal(world, a, b, walks_a)
+    else:
+        walker, idle = a if walks_a else b, b if walks_a else a
+        if rests_at_goal(world, idle, walker) or not push_apart(world, walker, idle, 0.0):
+            keep_contact(world, walker, idle)
+
+
+@jit
+def meet_equal(world, a, b, walking):
+    """Both walk, or both stand: who walks into the other one from behind gives way, else both by half."""
+    if walking:
+        into_b, into_a = walks_into(world, a, b), walks_into(world, b, a)
+        if into_a != into_b:
+            keep_contact(world, a if into_b else b, b if into_b else a)
+            return
+        if into_a and walk_against_each_other(world, a, b):
+            block(world, a, b)
+            block(world, b, a)
+    push_apart(world, a, b, 0.5)
 
 
 @jit
@@ -473,7 +497,7 @@ def gives_up(world, slot, other):
     if distance < world.nearest[slot] - PROGRESS:
         world.nearest[slot] = distance
         world.blocked[slot] = 0
-    world.blocked[slot] += 1
+    world.blocked[slot] += CROWD if rests_at_goal(world, other, slot) else 1
     return world.blocked[slot] > PATIENCE
 
 

@@ -251,30 +251,27 @@ def touches_goal(world, slot):
 
 @jit
 def draw_reached(world, slot):
-    """Draw `reached`: bit y of column x, where the unit can get to the block of cells whose lower left one is (x, y).
+    """Draw `reached`: bit y of column x for each cell that the unit can get to.
 
-    A block is as many cells wide as the unit needs: units move from block to block. What was drawn for another one
-    still holds for this one if it stands in it.
+    No unit is wider than a cell: it gets wherever free cells lie side by side. What was drawn for another one holds for
+    this one too if it stands in it.
     """
-    size = block_size(world, slot)
-    x = block_of(world, slot, world.x[slot], 0)
-    y = block_of(world, slot, world.y[slot], 1)
-    if world.reached_age == world.obstacles_changed and world.reached_size == size:
-        if world.reached[x] >> y & 1 != 0:
-            return
-    left, bottom, right, top = block_limits(world, slot)
+    left, bottom, right, top = cell_limits(world, slot)
+    x = min(max(int(world.x[slot]), left), right)
+    y = min(max(int(world.y[slot]), bottom), top)
+    if world.reached_age == world.obstacles_changed and world.reached[x] >> y & 1 != 0:
+        return
     for column in range(MAP_SIZE):
         world.reached[column] = 0
-    world.reached[x] = open_blocks(world, x, size, bottom, top) & (np.int64(1) << y)
+    world.reached[x] = row_bits(y, y + 1) & ~world.walls[x]
     forward = True
-    while spread(world, size, left, bottom, right, top, forward):
+    while spread(world, left, bottom, right, top, forward):
         forward = not forward
     world.reached_age = world.obstacles_changed
-    world.reached_size = size
 
 
 @jit
-def spread(world, size, left, bottom, right, top, forward):
+def spread(world, left, bottom, right, top, forward):
     """Carry `reached` on from column to column, in one direction and up and down. Whether it grew."""
     grew = False
     for i in range(left, right + 1):
@@ -284,12 +281,10 @@ def spread(world, size, left, bottom, right, top, forward):
             bits |= world.reached[column - 1]
         if column < right:
             bits |= world.reached[column + 1]
-        if bits == 0:
-            continue
-        blocks = open_blocks(world, column, size, bottom, top)
-        bits &= blocks
+        free = ~world.walls[column] & row_bits(bottom, top + 1)
+        bits &= free
         while True:
-            grown = (bits | bits << 1 | bits >> 1) & blocks
+            grown = (bits | bits << 1 | bits >> 1) & free
             if grown == bits:
                 break
             bits = grown
@@ -300,49 +295,29 @@ def spread(world, size, left, bottom, right, top, forward):
 
 
 @jit
-def block_of(world, slot, value, axis):
-    """Column (axis 0) or row (axis 1) of the block that a unit stands on there."""
-    limits = block_limits(world, slot)
-    size = block_size(world, slot)
-    return min(max(int(np.floor(value - (size - 1) / 2)), limits[axis]), limits[axis + 2])
-
-
-@jit
-def block_size(world, slot):
-    """How many cells wide the ground has to be for this unit."""
-    return int(np.ceil(2 * INNER_RADIUS[world.type[slot]]))
-
-
-@jit
-def block_limits(world, slot):
-    """First and last column and row of the blocks that the playable area leaves: left, bottom, right, top."""
+def cell_limits(world, slot):
+    """First and last column and row of cells in which the unit has a place inside the playable area."""
     radius = INNER_RADIUS[world.type[slot]]
-    size = block_size(world, slot)
     return (
-        max(int(np.ceil(world.playable[0] + radius - size)), 0),
-        max(int(np.ceil(world.playable[1] + radius - size)), 0),
-        min(int(np.floor(world.playable[2] - radius)), MAP_SIZE - 1 - size),
-        min(int(np.floor(world.playable[3] - radius)), MAP_SIZE - 1 - size),
+        max(int(np.ceil(world.playable[0] + radius - 1.0)), 0),
+        max(int(np.ceil(world.playable[1] + radius - 1.0)), 0),
+        min(int(world.playable[2] - radius), MAP_SIZE - 2),
+        min(int(world.playable[3] - radius), MAP_SIZE - 2),
     )
 
 
 @jit
-def open_blocks(world, column, size, bottom, top):
-    """Rows of a column, as bits, at which a block of so many cells is free."""
-    blocked = world.walls[column]
-    for i in range(size):
-        for j in range(size):
-            blocked |= world.walls[column + i] >> j
-    return ~blocked & row_bits(bottom, top + 1)
+def is_reached(world, slot, x, y):
+    """Whether the unit can get to a point where it can stand, after `draw_reached`."""
+    left, bottom, right, top = cell_limits(world, slot)
+    return world.reached[min(max(int(x), left), right)] >> min(max(int(y), bottom), top) & 1 != 0
 
 
 @jit
-def can_touch(world, slot, box):
-    """Whether the unit can get to where it touches a footprint."""
-    size = block_size(world, slot)
-    first = max(box[1] - size, 0)
-    rows = row_bits(first, box[3] + 1)
-    for column in range(max(box[0] - size, 0), min(box[2] + 1, MAP_SIZE)):
+def can_touch(world, box):
+    """Whether the unit can get to where it touches a footprint, after `draw_reached`."""
+    rows = row_bits(max(box[1] - 1, 0), box[3] + 1)
+    for column in range(max(box[0] - 1, 0), min(box[2] + 1, MAP_SIZE)):
         if world.reached[column] & rows != 0:
             return True
     return False
@@ -350,9 +325,8 @@ def can_touch(world, slot, box):
 
 @jit
 def nearest_reached(world, slot, x, y):
-    """The point nearest to a goal that the unit can get to, after `draw_reached`; where it stands when there is none."""
+    """The point nearest to a goal that the unit can get to, after `draw_reached`; where it stands if there is none."""
     radius = INNER_RADIUS[world.type[slot]]
-    size = block_size(world, slot)
     x = min(max(x, world.playable[0]), world.playable[2])
     y = min(max(y, world.playable[1]), world.playable[3])
     best_x, best_y, best = world.x[slot], world.y[slot], NOWHERE
@@ -361,14 +335,14 @@ def nearest_reached(world, slot, x, y):
         row = 0
         while bits != 0:
             if bits & 1 != 0:
-                near_x = min(max(x, column + radius), column + size - radius)
-                near_y = min(max(y, row + radius), row + size - radius)
+                near_x = min(max(x, column + radius), column + 1.0 - radius)
+                near_y = min(max(y, row + radius), row + 1.0 - radius)
                 distance = (near_x - x) ** 2 + (near_y - y) ** 2
                 if distance < best and is_inside(world, near_x, near_y):
                     best_x, best_y, best = near_x, near_y, distance
             bits >>= 1
             row += 1
-    # between two free blocks the unit can stand nearer still
+    # between two free cells the unit can stand nearer still
     end = min(max(x, best_x - 1.0), best_x + 1.0)
     best_x = slide_along(world, best_x, end, best_y, radius, 0)
     end = min(max(y, best_y - 1.0), best_y + 1.0)
@@ -470,9 +444,9 @@ def find_way(world, slot, x, y, stop):
             return
     draw_reached(world, slot)
     if box[2] > 0 and stop > 0.0:
-        can_reach = can_touch(world, slot, box)
+        can_reach = can_touch(world, box)
     elif can_stand:
-        can_reach = world.reached[block_of(world, slot, x, 0)] >> block_of(world, slot, y, 1) & 1 != 0
+        can_reach = is_reached(world, slot, x, y)
     else:
         near_x, near_y = nearest_reached(world, slot, x, y)
         can_reach = (near_x - x) ** 2 + (near_y - y) ** 2 <= stop * stop

@@ -110,7 +110,6 @@ WORLD = np.dtype(
         ("node_total", np.float32, (MAX_CORNERS,)),
         ("reached", np.int64, (MAP_SIZE,)),  # as walls: where the unit that asked last can get to
         ("reached_age", np.int64),  # obstacles_changed when it was drawn
-        ("reached_size", np.int64),  # for units that need so many cells
         # neighbours: first unit in each cell, slot + 1, filled and emptied within settle_units
         ("cell_first", np.int16, (CELLS * CELLS,)),
         ("contacts", np.int64),  # pairs of which only one can be pushed, in the present game loop
