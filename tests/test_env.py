@@ -112,8 +112,8 @@ def test_everything_stays_in_its_space(env_id, encoding):
         assert observation in env.observation_space
         observation, reward, terminated, truncated, _ = env.step(env.unwrapped.sample_valid_action())
         assert type(reward) is float and type(terminated) is bool and type(truncated) is bool
-        if truncated:
-            env.reset()
+        if terminated or truncated:
+            observation, _ = env.reset()
 
 
 @pytest.mark.parametrize("keywords", [{}, {"mask": "none"}, {"mask": "obs"}])
