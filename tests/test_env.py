@@ -347,7 +347,9 @@ def test_encodings_tell_the_same(map_name):
                 assert (a[part][i] == encode_layer(layer, b[part][i])).all(), layer.name
         assert (a["player"] == np.log1p(b["player"]).astype(np.float32)).all()
         action = raw.sample_valid_action()
-        a, b = encoded.step(action)[0], raw.step(action)[0]
+        (a, _, terminated, truncated, _), (b, *_) = encoded.step(action), raw.step(action)
+        if terminated or truncated:
+            a, b = encoded.reset()[0], raw.reset()[0]
 
 
 def test_layers_are_what_was_asked_for():
