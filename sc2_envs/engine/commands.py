@@ -65,6 +65,7 @@ from sc2_envs.engine.units import (
     RESOURCE,
     SPEED,
     VESPENE_GEYSER,
+    slot_of,
 )
 from sc2_envs.engine.world import EMPTY_HANDED, MAX_QUEUE, NEUTRAL
 
@@ -97,7 +98,7 @@ def abilities_of(world, slot):
     """Mask of the abilities that the map and its own state leave a unit; money and the like are the player's."""
     abilities = MAP_ABILITIES[world.map, world.type[slot]]
     if world.progress[slot] < 1.0:
-        return abilities & (_UNFINISHED if builder_of(world, slot) != NOBODY else _CANCEL_CONSTRUCTION)
+        return abilities & (_UNFINISHED if has_builder(world, slot) else _CANCEL_CONSTRUCTION)
     if abilities & _BY_STATE == 0:
         return abilities
     abilities &= ~_UNFINISHED
@@ -108,6 +109,15 @@ def abilities_of(world, slot):
     if world.queue_count[slot] == 0:
         abilities &= ~_CANCEL_QUEUE
     return abilities
+
+
+@jit
+def has_builder(world, site):
+    """Whether a worker is at work on a structure; changes nothing, since observations ask for it."""
+    if world.builder[site] == 0:
+        return False
+    slot = slot_of(world, world.builder[site])
+    return slot != NOBODY and is_constructing(world, slot) and world.order_target[slot, 0] == world.tag[site]
 
 
 # ---- commands ----
@@ -258,7 +268,7 @@ def needs_repair(world, slot, target):
     if target == slot or world.owner[target] != world.owner[slot]:
         return False
     if world.progress[target] < 1.0:
-        return builder_of(world, target) == NOBODY
+        return not has_builder(world, target)
     unit_type = world.type[target]
     return ATTRIBUTES[unit_type] & MECHANICAL != 0 and world.health[target] < HEALTH[unit_type]
 
