@@ -9,9 +9,10 @@ from numba import boolean, float64, int64, void
 
 from sc2_envs.engine import Games
 from sc2_envs.engine.abilities import FUNCTION_COMMAND
+from sc2_envs.engine.commands import command
 from sc2_envs.engine.compile import entry
 from sc2_envs.engine.errors import ERROR, FINE, FUNCTION_NOT_AVAILABLE
-from sc2_envs.engine.interface import command, is_available
+from sc2_envs.engine.interface import is_available
 from sc2_envs.engine.maps import clamp_camera
 from sc2_envs.engine.selection import NOBODY
 from sc2_envs.engine.units import NOTHING, slot_of

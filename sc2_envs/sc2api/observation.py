@@ -14,14 +14,19 @@ from s2clientprotocol import raw_pb2, score_pb2
 
 from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games, Interface
-from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL, TRAINED_BY, TRAINS
+from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL, TRAINING_ABILITY
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.units import BUILD_LOOPS, ENERGY, HEALTH, ID, NOTHING, RADIUS, SHIELDS
-from sc2_envs.engine.world import MAP_SIZE, MAX_SNAPSHOTS, MAX_UNITS
+from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE, MAX_SNAPSHOTS, MAX_UNITS
 from sc2_envs.features import (
     FEATURE_UNIT_FIELDS,
     MINIMAP_LAYERS,
     PLAYER_FIELDS,
+    PRODUCTION_QUEUE_FIELDS,
+    SCORE_BY_CATEGORY_COLUMNS,
+    SCORE_BY_CATEGORY_ROWS,
+    SCORE_BY_VITAL_COLUMNS,
+    SCORE_BY_VITAL_ROWS,
     SCORE_CUMULATIVE_FIELDS,
     SCREEN_LAYERS,
     UNIT_LAYER_FIELDS,
@@ -62,7 +67,6 @@ _FLAGS = {
     "is_hallucination": "hallucination",
 }
 _ROW_OF_TYPE = {int(ID[row]): row for row in range(1, len(ID))}
-_TRAINING = {int(TRAINED_BY[ability]): ability for ability in TRAINS}  # ability by the unit that it trains
 _FUNCTION_IDS = np.array([function.id for function in FUNCTIONS], np.int32)
 
 
@@ -114,6 +118,15 @@ class Observer:
         score.score = int(values[0])
         for name, value in zip(SCORE_CUMULATIVE_FIELDS[1:], values[1:], strict=True):
             setattr(score.score_details, name, float(value))
+        for fill, rows, columns in (
+            (self._games.score_by_category, SCORE_BY_CATEGORY_ROWS, SCORE_BY_CATEGORY_COLUMNS),
+            (self._games.score_by_vital, SCORE_BY_VITAL_ROWS, SCORE_BY_VITAL_COLUMNS),
+        ):
+            table = np.zeros((1, len(rows), len(columns)), np.int64)
+            fill(table)
+            for row, row_values in zip(rows, table[0], strict=True):
+                for column, value in zip(columns, row_values, strict=True):
+                    setattr(getattr(score.score_details, row), column, float(value))
 
     # ---- abilities ----
 
@@ -158,7 +171,15 @@ class Observer:
             if count:
                 ui_data.groups.add(control_group_index=index, leader_unit_type=leader, count=count)
         for row in self._rows(self._games.single_select, 1):
-            _write_unit_info(ui_data.single.unit, row)
+            production = self._rows(self._games.production_queue, MAX_QUEUE, len(PRODUCTION_QUEUE_FIELDS))
+            if len(production):
+                _write_unit_info(ui_data.production.unit, row)
+                for trained in self._rows(self._games.build_queue, MAX_QUEUE):
+                    _write_unit_info(ui_data.production.build_queue.add(), trained)
+                for ability, per_cent in production.tolist():
+                    ui_data.production.production_queue.add(ability_id=ability, build_progress=_share(per_cent))
+            else:
+                _write_unit_info(ui_data.single.unit, row)
         for row in self._rows(self._games.multi_select, MAX_UNITS):
             _write_unit_info(ui_data.multi.units.add(), row)
 
@@ -214,17 +235,17 @@ class Observer:
         unit.weapon_cooldown = world["cooldown"][slot]
         if world["target"][slot]:
             unit.engaged_target_tag = int(world["target"][slot])
+        for i in range(world["queue_count"][slot]):
+            trained = world["queue_type"][slot, i]
+            order = unit.orders.add(ability_id=int(TRAINING_ABILITY[trained]))
+            if i == 0:  # whose loops are negative while it waits for supply
+                order.progress = max(world["queue_loops"][slot], 0.0) / BUILD_LOOPS[trained]
         for i in range(world["order_count"][slot]):
             order = unit.orders.add(ability_id=int(world["order_ability"][slot, i]))
             if world["order_target"][slot, i]:
                 order.target_unit_tag = int(world["order_target"][slot, i])
             else:
                 _write_position(order.target_world_space_pos, world["order_x"][slot, i], world["order_y"][slot, i])
-        for i in range(world["queue_count"][slot]):
-            trained = world["queue_type"][slot, i]
-            order = unit.orders.add(ability_id=_TRAINING[trained])
-            if i == 0:
-                order.progress = world["queue_loops"][slot] / BUILD_LOOPS[trained]
         if world["rally"][slot]:
             rally = unit.rally_targets.add()
             _write_position(rally.point, world["rally_x"][slot], world["rally_y"][slot])
@@ -283,10 +304,15 @@ def _pixel(position: float, size: int) -> int:
     return int(min(max(position, 0), size - 1))
 
 
+def _share(per_cent: int) -> float:
+    """A share of 1 that is so many whole per cent, however a client rounds it off."""
+    return (per_cent + 0.5) / 100 if per_cent else 0.0
+
+
 def _write_unit_info(info: Any, row: NDArray[np.int64]) -> None:
     """Fill a panel's UnitInfo from a row of the engine's panel."""
     *values, per_cent = row.tolist()
     for name, value in zip(UNIT_LAYER_FIELDS, values, strict=False):
         setattr(info, name, value)
     if per_cent:
-        info.build_progress = (per_cent + 0.5) / 100  # the middle, so that no rounding makes another number of it
+        info.build_progress = _share(per_cent)
