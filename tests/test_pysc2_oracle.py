@@ -12,6 +12,8 @@ import pytest
 
 import sc2_envs
 from sc2_envs.actions import FUNCTIONS, SPATIAL_ARGUMENTS
+from sc2_envs.engine.units import BARRACKS, MINERAL_FIELD
+from sc2_envs.engine.world import ENEMY, NEUTRAL
 from sc2_envs.env import SC2Env
 from sc2_envs.features import FEATURE_UNIT_FIELDS, resolve_layers
 from sc2_envs.scripted import SCRIPTS
@@ -38,7 +40,7 @@ SIZES = {
 }
 STEP_MUL = 8
 STEPS = 60
-X, Y = FEATURE_UNIT_FIELDS.index("x"), FEATURE_UNIT_FIELDS.index("y")
+X, Y, DISPLAY_TYPE = (FEATURE_UNIT_FIELDS.index(name) for name in ("x", "y", "display_type"))
 
 # What pysc2 tells where the game has nothing of the kind: no cargo, effects, upgrades, sensor towers, opponent's race.
 CONSTANT = {
@@ -250,6 +252,28 @@ def test_whole_episodes_of_a_script(pair, map_name):
     assert both.episodes == 2
     if policy:
         assert points > 0
+
+
+def test_snapshots(pair):
+    """What a player remembers in the fog; no mini-game has structures there, so one is put into both records."""
+    both = pair("FindAndDefeatZerglings", (84, 84), (64, 64), seed=9)
+    both.reset()
+    match = both.theirs._controllers[0]._client._game._match
+    for world in (both.ours._batch.games.worlds[0], match._games.worlds[0]):
+        world["snapshots"][0] = 2
+        world["snapshot_type"][0, :2] = BARRACKS, MINERAL_FIELD
+        world["snapshot_owner"][0, :2] = ENEMY, NEUTRAL
+        world["snapshot_tag"][0, :2] = 1001, 1002
+        world["snapshot_x"][0, :2] = 22.5, 50.0
+        world["snapshot_y"][0, :2] = 15.5, 40.5
+        world["snapshot_progress"][0, :2] = 0.4, 1.0
+    both.step(both.ours.action_set.encode("no_op"))
+    units = both.timestep.observation["raw_units"]
+    assert sorted(units[units[:, DISPLAY_TYPE] == 2][:, [0, 1, 6]].tolist()) == [[21, 4, 40], [341, 3, 100]]
+    # on the screen is the first of them
+    shown = both.timestep.observation["feature_units"]
+    assert shown[shown[:, DISPLAY_TYPE] == 2][:, 0].tolist() == [21]
+    assert (both.timestep.observation["feature_screen"].unit_type == 21).any()
 
 
 @pytest.mark.parametrize("step_mul", [1, 3, 50])

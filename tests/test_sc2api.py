@@ -297,6 +297,56 @@ def test_observation_holds_what_was_asked_for():
     assert not observation.HasField("score") and not observation.HasField("render_data")
 
 
+def fill(message, random, depth=0):
+    """Set fields of a message at random, to values that may mean something."""
+    for field in message.DESCRIPTOR.fields:
+        if random.random() < 0.5 or depth > 6:
+            continue
+        repeated = hasattr(getattr(message, field.name), "append")
+        if field.message_type is not None:
+            part = getattr(message, field.name)
+            part = part.add() if repeated else part
+            part.SetInParent()
+            fill(part, random, depth + 1)
+            continue
+        if field.enum_type is not None:
+            value = int(random.choice([value.number for value in field.enum_type.values]))
+        elif field.cpp_type == field.CPPTYPE_STRING:
+            value = b"x" if field.type == field.TYPE_BYTES else str(random.choice(["", "MoveToBeacon", "\\x/..\0"]))
+        elif field.cpp_type in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
+            value = float(random.choice([0.0, 33.0, -1e30, np.inf, np.nan]))
+        elif field.cpp_type == field.CPPTYPE_BOOL:
+            value = bool(random.integers(2))
+        else:
+            value = int(random.choice([0, 1, 2, 5, 16, 63, 64, 3794, 2**31 - 1]))
+            if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64) and random.random() < 0.2:
+                value = -value
+        if repeated:
+            getattr(message, field.name).append(value)
+        else:
+            setattr(message, field.name, value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_request_breaks_the_game(seed):
+    random = np.random.default_rng(seed)
+    game = in_state("in_game")
+    kinds = ["action", "observation", "step", *REQUESTS]
+    for number in range(400):
+        if game.status not in (sc_pb.in_game, sc_pb.ended):
+            game = in_state("in_game")
+        request = sc_pb.Request()
+        kind = kinds[number % len(kinds)]
+        part = getattr(request, kind)
+        part.SetInParent()
+        fill(part, random)
+        if kind == "step":
+            part.count %= 100
+        response = game.handle(request)
+        assert response.HasField("status")
+        assert response.SerializeToString()
+
+
 # ---- actions -----------------------------------------------------------------------------------------------------
 
 
