@@ -541,6 +541,9 @@ def test_everything_stays_in_its_space(map_name):
     observation, info = env.reset(seed=2)
     for _ in range(100):
         assert observation in env.observation_space
+        before = env.get_state()
+        env.observe()
+        assert env.get_state() == before  # looking changes nothing
         assert (observation["score_cumulative"] == info["score_cumulative"]).all()
         for part, rows_of_part in env._settings.features:
             if rows_of_part:
