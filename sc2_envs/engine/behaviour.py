@@ -32,10 +32,6 @@ from sc2_envs.engine.world import BY_ITSELF, BY_ORDER, LEASHED, NEUTRAL, RETURNI
 
 HELP_RADIUS = 4.0  # a victim's call reaches friends whose edge is so near to its own
 HELP_PERIOD = 32  # game loops between two calls of one unit
-# [?] The first call of a victim comes so many game loops after the first blow, and so long a pause makes a blow the
-# first one again. With calls at once Roaches are too strong (script 54, real game 100), without calls too weak (225).
-HELP_DELAY = 32
-HELP_MEMORY = 128
 LEASH = 21.0  # from the edge of where it stood: farther a unit does not chase by itself
 LEASH_RESET = 5.0  # so near to where it stood it must be before it looks for enemies again
 
@@ -266,10 +262,7 @@ def answer_attacks(world):
         if attacker == NOBODY:
             continue
         answer(world, victim, attacker)
-        since = world.game_loop - world.help_loop[victim]
-        if since > HELP_MEMORY:
-            world.help_loop[victim] = world.game_loop - HELP_PERIOD + HELP_DELAY
-        elif since >= HELP_PERIOD:
+        if world.game_loop - world.help_loop[victim] >= HELP_PERIOD:
             world.help_loop[victim] = world.game_loop
             call_for_help(world, victim, attacker)
 
