@@ -217,12 +217,12 @@ def separate_units(world):
     empty_cells(world)
     for slot in range(world.slots):
         if world.blocker[slot] != 0:
-            pass_by(world, slot, int(world.blocker[slot]) - 1)
+            pass_by(world, slot, np.int64(world.blocker[slot]) - 1)
             world.blocker[slot] = 0
     for contact in range(world.contacts):
-        push_apart(world, int(world.contact_slot[contact]), int(world.contact_other[contact]), 1.0)
+        push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
     for contact in range(world.contacts - 1, -1, -1):  # and back, for those between two
-        push_apart(world, int(world.contact_slot[contact]), int(world.contact_other[contact]), 1.0)
+        push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
     for slot in range(world.slots):
         if world.moved[slot] != SETTLED:
             calm_down(world, slot)
@@ -280,7 +280,7 @@ def part_from_neighbours(world, slot, widest):
     x, y = world.x[slot], world.y[slot]
     for row in range(int(y - reach), int(y + reach) + 1):
         for column in range(int(x - reach), int(x + reach) + 1):
-            other = int(world.cell_first[cell_of(column, row)]) - 1
+            other = np.int64(world.cell_first[cell_of(column, row)]) - 1
             while other >= 0:
                 if other > slot or world.moved[other] == SETTLED:
                     dx = world.x[other] - world.x[slot]
@@ -288,7 +288,7 @@ def part_from_neighbours(world, slot, widest):
                     touch = radius + INNER_RADIUS[world.type[other]]
                     if dx * dx + dy * dy < touch * touch:
                         meet(world, slot, other)
-                other = int(world.cell_next[other]) - 1
+                other = np.int64(world.cell_next[other]) - 1
 
 
 @jit
@@ -402,11 +402,12 @@ def push_apart(world, a, b, share_a):
     if distance == 0.0:
         dx, distance = 1.0, 1.0
     enough = True
-    if share_a > 0.0:
-        enough &= shove(world, a, -dx / distance * overlap * share_a, -dy / distance * overlap * share_a)
-    if share_a < 1.0:
-        share_b = 1.0 - share_a
-        enough &= shove(world, b, dx / distance * overlap * share_b, dy / distance * overlap * share_b)
+    push_a = overlap / distance * share_a
+    push_b = overlap / distance - push_a
+    if push_a > 0.0:
+        enough &= shove(world, a, -dx * push_a, -dy * push_a)
+    if push_b > 0.0:
+        enough &= shove(world, b, dx * push_b, dy * push_b)
     return enough
 
 

@@ -26,6 +26,8 @@ ASIDE = 3  # cannot get to the goal and walks to the nearest point that it can g
 
 SEES_BEHIND = 2.0  # world units before a corner from which on it is tested whether what comes after is in sight
 
+NO_BOX = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))  # of a goal that lies in no footprint
+
 # values of `node_state` in the search
 TENTATIVE = 0  # the best way here may be longer still: nobody has looked whether its last line is open
 DONE = 1  # the best way here is known
@@ -149,13 +151,14 @@ def draw_walls(world):
     count = 0
     for column in range(1, MAP_SIZE):
         for row in range(1, MAP_SIZE - 1):
-            left = int(world.obstacles[row - 1, column - 1]) + int(world.obstacles[row, column - 1])
-            right = int(world.obstacles[row - 1, column]) + int(world.obstacles[row, column])
+            below_left, below_right = world.obstacles[row - 1, column - 1], world.obstacles[row - 1, column]
+            left = np.int64(below_left) + np.int64(world.obstacles[row, column - 1])
+            right = np.int64(below_right) + np.int64(world.obstacles[row, column])
             if left + right != 1:
                 continue
             if count == MAX_CORNERS - 2:
                 raise RuntimeError("a game has more corners of footprints than MAX_CORNERS of engine/world.py")
-            below = int(world.obstacles[row - 1, column - 1]) + int(world.obstacles[row - 1, column])
+            below = np.int64(below_left) + np.int64(below_right)
             world.corner_x[count] = column
             world.corner_y[count] = row
             world.corner_side[count] = left + 2 * below
@@ -227,14 +230,14 @@ def goal_box(world, x, y):
                 left, bottom, right, top = footprint_cells(world.type[slot], world.x[slot], world.y[slot])
                 if left <= x and x < right and bottom <= y and y < top:
                     return left, bottom, right, top
-    return 0, 0, 0, 0
+    return NO_BOX
 
 
 @jit
 def unit_box(world, slot):
     """The same, as the unit remembers it for its goal."""
     box = world.way_box[slot]
-    return int(box[0]), int(box[1]), int(box[2]), int(box[3])
+    return np.int64(box[0]), np.int64(box[1]), np.int64(box[2]), np.int64(box[3])
 
 
 @jit
@@ -454,7 +457,7 @@ def find_way(world, slot, x, y, stop):
         return
     near_x, near_y = nearest_reached(world, slot, x, y)
     if not is_open(world, world.x[slot], world.y[slot], near_x, near_y, radius):
-        if find_corner(world, slot, near_x, near_y, 0.0, (0, 0, 0, 0)):
+        if find_corner(world, slot, near_x, near_y, 0.0, NO_BOX):
             return
         near_x, near_y = world.x[slot], world.y[slot]
     aim_at(world, slot, ASIDE, near_x, near_y)
@@ -514,18 +517,18 @@ def find_corner(world, slot, x, y, stop, box):
         if node < 0:
             return False
         # whether a line is open is looked at only when the search comes to its end
-        if is_line(world, int(world.node_from[node]), node, x, y, stop, box, radius):
+        if is_line(world, np.int64(world.node_from[node]), node, x, y, stop, box, radius):
             world.node_state[node] = DONE
             offer_ways(world, node)
         else:
             offer_next_line(world, node)
     after = goal
-    corner = int(world.node_from[goal])
+    corner = np.int64(world.node_from[goal])
     if corner == start:
         return False
     while world.node_from[corner] != start:
         after = corner
-        corner = int(world.node_from[corner])
+        corner = np.int64(world.node_from[corner])
     aim_at(world, slot, CORNER, np.float64(world.node_x[corner]), np.float64(world.node_y[corner]))
     world.way_next_x[slot] = x if after == goal else np.float64(world.node_x[after])
     world.way_next_y[slot] = y if after == goal else np.float64(world.node_y[after])
