@@ -11,7 +11,7 @@ from sc2_envs.scripted.base import ENEMY, SELF, Observation, Script, nearest
 
 PLAYER_RELATIVE, PATHABLE = 0, 1  # of MINIMAP_LAYERS
 MARGIN = 0.2  # the way points lie so far inside the pathable box, as a share of its size
-# "Within 3 pixels" in the description of the original, read as the squared distance: at a distance of 3 the Marines turn
+# "Within 3 pixels" in the description, read as the squared distance: at a distance of 3 the Marines turn
 # before they see the corners, a third of all games ends at 24 for a Zergling left there, and the mean is 40.
 ARRIVED = 3.0**0.5  # pixels of the minimap
 
