@@ -29,6 +29,8 @@ MINI_GAMES = (
     "FindAndDefeatZerglings",
     "DefeatRoaches",
     "DefeatZerglingsAndBanelings",
+    "CollectMineralsAndGas",
+    "BuildMarines",
 )
 """Names of the maps; the environment of a map is registered as SC2<name>-v0."""
 

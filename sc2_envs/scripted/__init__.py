@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sc2_envs.scripted.base import Script
+from sc2_envs.scripted.build_marines import BuildMarinesScript
 from sc2_envs.scripted.collect_mineral_shards import CollectMineralShardsScript
+from sc2_envs.scripted.collect_minerals_and_gas import CollectMineralsAndGasScript
 from sc2_envs.scripted.defeat_roaches import DefeatRoachesScript
 from sc2_envs.scripted.defeat_zerglings_and_banelings import DefeatZerglingsAndBanelingsScript
 from sc2_envs.scripted.find_and_defeat_zerglings import FindAndDefeatZerglingsScript
@@ -26,7 +28,9 @@ from sc2_envs.scripted.move_to_beacon import MoveToBeaconScript
 
 __all__ = [
     "SCRIPTS",
+    "BuildMarinesScript",
     "CollectMineralShardsScript",
+    "CollectMineralsAndGasScript",
     "DefeatRoachesScript",
     "DefeatZerglingsAndBanelingsScript",
     "FindAndDefeatZerglingsScript",
@@ -41,5 +45,7 @@ SCRIPTS: Mapping[str, type[Script]] = {
     "SC2FindAndDefeatZerglings-v0": FindAndDefeatZerglingsScript,
     "SC2DefeatRoaches-v0": DefeatRoachesScript,
     "SC2DefeatZerglingsAndBanelings-v0": DefeatZerglingsAndBanelingsScript,
+    "SC2CollectMineralsAndGas-v0": CollectMineralsAndGasScript,
+    "SC2BuildMarines-v0": BuildMarinesScript,
 }
 """The script of each environment that has one."""
