@@ -30,6 +30,10 @@ from sc2_envs.engine.units import ARMY, INNER_RADIUS, NOTHING, RADIUS, RANGE, SC
 from sc2_envs.engine.vision import sees_unit
 from sc2_envs.engine.world import BY_ITSELF, BY_ORDER, LEASHED, NEUTRAL, RETURNING
 
+# [?] Game loops between two looks of a unit without orders; fitted to the script on DefeatRoaches, whose Marines shoot
+# first where the Roaches have not noticed them yet
+SCAN_PERIOD = 8
+
 HELP_RADIUS = 4.0  # a victim's call reaches friends whose edge is so near to its own
 HELP_PERIOD = 32  # game loops between two calls of one unit
 LEASH = 21.0  # from the edge of where it stood: farther a unit does not chase by itself
@@ -174,7 +178,9 @@ def next_target(world, slot, reach):
 def stand_guard(world, slot):
     """A unit without orders looks for enemies."""
     break_off(world, slot)
-    target = acquire(world, slot, SCAN_RANGE[world.type[slot]])
+    target = NOBODY
+    if (world.game_loop + slot) % SCAN_PERIOD == 0:
+        target = acquire(world, slot, SCAN_RANGE[world.type[slot]])
     if target == NOBODY:
         world.target[slot] = 0
         stand(world, slot)

@@ -1,8 +1,7 @@
 """One game: a new episode, and one game loop after another.
 
-The order of a game loop: units act one after another, those that overlap are pushed apart, missiles fly, friends
-answer for those that were hurt, production and regeneration go on, the players' vision follows, the map's own rules
-judge.
+The order of a game loop: missiles fly, units act one after another, those that overlap are pushed apart, friends answer
+for those that were hurt, production and regeneration go on, the players' vision follows, the map's own rules judge.
 """
 
 from sc2_envs.engine.alerts import ALERT_ERROR, alert, forget_alerts
@@ -108,9 +107,9 @@ def play_loop(world, time_limit):
         world.delivered[player] = 0
         world.trained[player] = 0
     count_loop(world)
+    fly_missiles(world)
     act_units(world)
     settle_units(world)
-    fly_missiles(world)
     answer_attacks(world)
     produce(world)
     regenerate(world)
