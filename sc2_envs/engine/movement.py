@@ -5,9 +5,10 @@ again at the same rate, so that they come to rest where they arrive; all others 
 place on the way, 62 degrees a game loop.
 
 Collision: discs of the inner radius do not overlap at rest. Of two units of one owner the idle one gives way to the
-walking one, two walking ones share. Units that stand their ground (`planted`: they hold their position, strike,
-harvest or build) and those of other owners are not pushed: who walks into them passes on the side that is nearer to
-its goal. Workers that harvest walk through everybody (`passes`). Nobody leaves the playable area or enters a footprint.
+walking one, and of two walking ones the one that comes from behind. Units that stand their ground (`planted`: they hold
+their position, strike, harvest or build) and those of other owners are not pushed: who walks into them passes on the
+side that is nearer to its goal. Workers that harvest walk through everybody (`passes`). Nobody leaves the playable area
+or enters a footprint.
 """
 
 import numpy as np
