@@ -27,7 +27,10 @@ from sc2_envs.engine.units import (
     DAMAGE,
     DAMAGE_POINT,
     DAMAGE_TO_STRUCTURES,
+    FOOTPRINT_HEIGHT,
+    FOOTPRINT_WIDTH,
     HEALTH,
+    INNER_RADIUS,
     MISSILE_SPEED,
     NOTHING,
     PERIOD,
@@ -55,8 +58,6 @@ PRIORITY = np.where(STRUCTURE, 11, 20)  # attack target priority
 
 # [?] How much nearer than its edge an enemy must come to a baneling's splash: 0 = the edge inside the circle is enough
 SPLASH_DEPTH = 0.0
-
-ROUNDING = 4.0 / 4096  # positions are rounded to 1/4096: what counts as "in range" after walking up to it
 
 
 # ---- whom to attack ----------------------------------------------------------------------------------------------
@@ -110,14 +111,20 @@ def acquire(world, slot, reach):
 
 @jit
 def edge_distance(world, a, b):
-    """Distance between the edges of two units."""
-    return np.sqrt(distance_squared(world, a, b)) - RADIUS[world.type[a]] - RADIUS[world.type[b]]
+    """Distance between the edges of two units; to a footprint, which squares come up to, if that is less."""
+    type_a, type_b = world.type[a], world.type[b]
+    edge = np.sqrt(distance_squared(world, a, b)) - RADIUS[type_a] - RADIUS[type_b]
+    if FOOTPRINT_WIDTH[type_b] > 0:
+        dx = max(abs(world.x[a] - world.x[b]) - FOOTPRINT_WIDTH[type_b] / 2, 0.0)
+        dy = max(abs(world.y[a] - world.y[b]) - FOOTPRINT_HEIGHT[type_b] / 2, 0.0)
+        edge = min(edge, max(dx, dy) - RADIUS[type_a])
+    return edge
 
 
 @jit
 def in_range(world, slot, target):
     """Whether a unit's weapon reaches a target."""
-    return edge_distance(world, slot, target) <= RANGE[world.type[slot]] + ROUNDING
+    return edge_distance(world, slot, target) <= RANGE[world.type[slot]]
 
 
 @jit
@@ -176,8 +183,9 @@ def engage(world, slot, target, walks):
         return
     if not in_range(world, slot, target):
         if walks and world.backswing[slot] == 0.0:
-            reach = RANGE[world.type[slot]] + RADIUS[world.type[slot]] + RADIUS[world.type[target]]
-            approach(world, slot, world.x[target], world.y[target], reach)
+            # in whole steps, as published traces show it: the last one is not cut short where the range begins
+            touch = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[target]]
+            approach(world, slot, world.x[target], world.y[target], touch)
         else:
             stand(world, slot)
         return
