@@ -250,7 +250,8 @@ def fire_missile(world, slot, target):
 def fly_missiles(world):
     """One game loop of every missile's flight: straight at its target, wherever that walks.
 
-    They fly before the units act, so one that leaves in this game loop flies from the next on [?]. A missile hits though its shooter be dead, and vanishes when its target is.
+    They fly before the units act, so one that leaves in this game loop flies from the next on [?]. A missile hits
+    though its shooter be dead, and vanishes when its target is.
     """
     flying = 0
     for i in range(world.missiles):
