@@ -12,7 +12,9 @@ from sc2_envs.scripted.base import BUILD_PROGRESS, ORDERS, SELF, Observation, Sc
 
 SCV, COMMAND_CENTER, SUPPLY_DEPOT, BARRACKS, MINERAL_FIELD = 45, 18, 19, 21, 341  # the protocol's unit types
 MINERALS, FOOD_USED, FOOD_CAP = 1, 3, 4  # entries of `player`
-_GATHER, _RETURN = 359, 362  # pysc2's raw functions, as a unit's orders are listed
+# pysc2's raw functions, as a unit's orders are listed
+_GATHER, _RETURN = 359, 362
+BUILD_COMMAND_CENTER, BUILD_SUPPLY_DEPOT, BUILD_BARRACKS = 187, 222, 185
 _FIRST_ORDER = FEATURE_UNIT_FIELDS.index("order_id_0")
 
 
@@ -58,6 +60,12 @@ def first_that_mines(workers: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """The first of the SCVs that is at work on the minerals; None where none is."""
     mining = workers[np.isin(workers[:, _FIRST_ORDER], (_GATHER, _RETURN))]
     return mining[0] if len(mining) else None
+
+
+def is_on_the_way(workers: NDArray[np.int64], structures: NDArray[np.int64], function: int) -> bool:
+    """Whether an SCV goes to build another one of these structures."""
+    builders = int((workers[:, _FIRST_ORDER] == function).sum())
+    return builders > int((structures[:, BUILD_PROGRESS] < 100).sum())
 
 
 def least_busy(structures: NDArray[np.int64]) -> NDArray[np.int64] | None:
