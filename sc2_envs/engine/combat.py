@@ -154,14 +154,9 @@ def target_of(world, slot):
 
 @jit
 def run_down_weapon(world, slot):
-    """One game loop less until the weapon is ready, and until the unit can walk after a blow.
-
-    A weapon gets ready within a game loop. What is left of that loop (below 0) counts if it is used at once.
-    """
+    """One game loop less until the weapon is ready, and until the unit can walk after a blow."""
     if world.cooldown[slot] > 0.0:
-        world.cooldown[slot] -= 1.0
-    elif world.cooldown[slot] < 0.0:
-        world.cooldown[slot] = 0.0
+        world.cooldown[slot] = max(world.cooldown[slot] - 1.0, 0.0)
     if world.backswing[slot] > 0.0:
         world.backswing[slot] = max(world.backswing[slot] - 1.0, 0.0)
 
@@ -192,11 +187,11 @@ def engage(world, slot, target, walks):
     stand(world, slot)
     world.planted[slot] = 1
     off = turn_to(world, slot, world.x[target], world.y[target])
-    if world.cooldown[slot] <= 0.0 and off <= ARC:
+    if world.cooldown[slot] == 0.0 and off <= ARC:
         unit_type = world.type[slot]
         world.attacking[slot] = 1
         world.windup[slot] = DAMAGE_POINT[unit_type]
-        world.cooldown[slot] += PERIOD[unit_type] + uniform(world, DELAY_MIN, DELAY_MAX)
+        world.cooldown[slot] = PERIOD[unit_type] + uniform(world, DELAY_MIN, DELAY_MAX)
         if world.windup[slot] == 0.0:
             land_blow(world, slot, target)
 

@@ -174,7 +174,9 @@ def command_unit(world, slot, ability, x, y, target, queued):
     """One unit's share of a command that each unit carries out for itself."""
     if ability == SMART:
         ability = meaning_of_smart(world, slot, target)
-        if abilities_of(world, slot) & ABILITY_FAMILY[ability] == 0:
+        # [?] a right click makes a unit walk even where the map has taken the command Move from it: a random policy
+        # then trains 0.5 Marines in BuildMarines, in the real game less than one, and else 9
+        if ability != MOVE and abilities_of(world, slot) & ABILITY_FAMILY[ability] == 0:
             return NOT_SUPPORTED
     if ability == RALLY_UNITS or ability == RALLY_WORKERS:
         return set_rally(world, slot, x, y, target)

@@ -7,9 +7,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from sc2_envs.scripted.base import NEUTRAL, ORDERS, Observation, X, Y, units
+from sc2_envs.scripted.base import BUILD_PROGRESS, NEUTRAL, ORDERS, Observation, X, Y, units
 from sc2_envs.scripted.economy import (
     BARRACKS,
+    BUILD_BARRACKS,
+    BUILD_SUPPLY_DEPOT,
     COMMAND_CENTER,
     FOOD_CAP,
     FOOD_USED,
@@ -19,6 +21,7 @@ from sc2_envs.scripted.economy import (
     SUPPLY_DEPOT,
     EconomyScript,
     first_that_mines,
+    is_on_the_way,
     least_busy,
     own,
 )
@@ -31,7 +34,7 @@ _QUEUE = 5
 
 
 class BuildMarinesScript(EconomyScript):
-    """The first of these rules that fits.
+    """The first of these rules that fits; none sends an SCV to build while another is on its way to do so.
 
     An idle SCV goes to the minerals. With all supply taken, an SCV that mines builds a SupplyDepot, 25 in all. With 150
     minerals one builds a Barracks, seven in all. When these stand or are begun, the Barracks with the shortest queue
@@ -60,9 +63,11 @@ class BuildMarinesScript(EconomyScript):
         builder = first_that_mines(workers)
         if builder is None:
             return self.no_op()
-        if used == cap and minerals >= 100 and len(depots) < len(_DEPOTS):
+        wants_depot = used == cap and len(depots) < len(_DEPOTS)
+        if minerals >= 100 and wants_depot and not is_on_the_way(workers, depots, BUILD_SUPPLY_DEPOT):
             return self.command(builder, "Build_SupplyDepot_screen", _DEPOTS[len(depots)])
-        if minerals >= 150 and len(barracks) < len(_BARRACKS) and len(depots):
+        wants_barracks = len(barracks) < len(_BARRACKS) and (depots[:, BUILD_PROGRESS] == 100).any()
+        if minerals >= 150 and wants_barracks and not is_on_the_way(workers, barracks, BUILD_BARRACKS):
             return self.command(builder, "Build_Barracks_screen", _BARRACKS[len(barracks)])
         if used == cap or minerals < 50:
             return self.no_op()
