@@ -55,8 +55,9 @@ def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
     # a unit number, which the compiled functions of quite other files use
     units = root / "sc2_envs" / "engine" / "units.py"
     text = units.read_text()
-    assert text.count("speed=2.25, food=1, minerals=50, army=True") == 1
-    units.write_text(text.replace("speed=2.25, food=1, minerals=50, army=True", "speed=0.25, food=1, army=True"))
+    marine = 'Unit("Marine", 48, 45, 0.375, 0.375, 0.375, 9, speed=2.25'
+    assert text.count(marine) == 1
+    units.write_text(text.replace(marine, marine.replace("2.25", "0.25")))
     third, announced = finish(start(root, cache))
     assert third != first
     assert "compiling the engine" in announced
