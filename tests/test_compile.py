@@ -38,11 +38,12 @@ def start(source_root, cache):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=280)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out, err
 
 
+@pytest.mark.timeout(900)
 def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
     root = tmp_path / "source"
     shutil.copytree(PACKAGE, root / "sc2_envs", ignore=shutil.ignore_patterns("__pycache__"))
@@ -64,6 +65,7 @@ def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_eight_processes_on_an_empty_cache_compile_once_and_all_work(tmp_path):
     processes = [start(PACKAGE.parent, tmp_path / "cache") for _ in range(8)]
     results = [finish(process) for process in processes]
