@@ -8,6 +8,9 @@ import pytest
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")  # no display
+# Rules that a test calls one by one are compiled for it alone: quickly, not well. The engine itself is compiled in
+# processes that do not look at this.
+os.environ.setdefault("NUMBA_OPT", "0")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -218,7 +218,7 @@ def test_build_marines_leaves_only_the_commands_that_the_task_needs():
         for name, row in names.items()
     }
     assert left["SCV"] == {SMART, GATHER, 296, 319, 321}  # return, SupplyDepot, Barracks
-    assert left["CommandCenter"] == {SMART, 524, 203, 195}  # train an SCV, rally
+    assert left["CommandCenter"] == {SMART, 524, 203}  # train an SCV, rally
     assert left["Barracks"] == {SMART, 560, 195}  # train a Marine, rally
     assert left["Marine"] == {SMART, 4, 16, 17, 18, 23}  # stop, move, patrol, hold, attack
     assert not left["SupplyDepot"] and not left["Refinery"]

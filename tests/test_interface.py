@@ -481,9 +481,10 @@ def test_build_marines_leaves_few_commands():
         select(world, slot)
         assert commands(world) == names
     select(world, scv)
-    assert give(world, SMART) == "NotSupported"  # it could only walk there
     assert give(world, MOVE) == "FunctionNotAvailable"
     assert orders(world, scv) == []
+    assert give(world, SMART) == ""  # a right click on the ground still walks there
+    assert world["order_ability"][scv][0] == MOVE
 
 
 def slow_availability(world):

@@ -5,7 +5,7 @@ from sc2_envs.engine.errors import REASONS
 from sc2_envs.engine.games import Games, Interface
 from sc2_envs.engine.maps import MAPS, MapInfo
 
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 """Changes with any rule: results and checkpoints of another version are not comparable."""
 
 __all__ = ["ENGINE_VERSION", "MAPS", "REASONS", "Games", "Interface", "MapInfo", "compile_engine"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +31,7 @@ LOCK_TIMEOUT = 600.0  # seconds that a process waits for another one to compile
 KEEP_UNUSED = 30 * 24 * 3600.0  # seconds after which the cache of an older engine is removed
 
 _SOURCES = Path(__file__).parent
+_LARGEST = ("_play_steps",)  # takes as long to compile as all other entry points together
 _NOT_COMPILED = ("picture.py", "canvas.py", "shapes.py")  # an edit of these leaves the compiled code as it is
 
 # Without Numba's runtime the compiled code counts no references, which small functions on views spend most of their
@@ -122,6 +124,38 @@ def entry(*signatures: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def entry_points() -> dict[str, tuple[Any, list[Any]]]:
+    """The functions that Python calls and their signatures, by name."""
+    return {dispatcher.py_func.__name__: (dispatcher, signatures) for dispatcher, signatures in _entries}
+
+
+def _build(folder: Path) -> None:
+    """Fill the cache: the game's rules in one process, all else in another.
+
+    What they leave undone, `_compile_entries` does in this process, more slowly.
+    """
+    names = list(entry_points())
+    parts = [[name for name in names if name in _LARGEST], [name for name in names if name not in _LARGEST]]
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_OPT"}
+    environment[CACHE_VARIABLE] = str(folder.parent)
+    paths = [str(_SOURCES.parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    command = [sys.executable, "-m", "sc2_envs.engine.build"]
+    try:
+        processes = [
+            subprocess.Popen([*command, *part], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            for part in parts
+        ]
+    except OSError as error:
+        _announce(f"no process to compile in could be started ({error}); compiling in this one", quiet=False)
+        return
+    for process in processes:
+        _, errors = process.communicate()
+        if process.returncode:
+            last = errors.decode(errors="replace").strip().splitlines()[-1:]
+            _announce(f"a process that compiles has failed ({''.join(last)}); compiling in this one", quiet=False)
+
+
 def _compile_entries() -> None:
     for dispatcher, signatures in _entries:
         for signature in signatures:
@@ -170,6 +204,7 @@ def compile_engine(quiet: bool = False) -> None:
         start = time.monotonic()
         if not done.exists():
             _announce(f"compiling the engine, once for this version on this machine, into {CACHE_FOLDER} ...", quiet)
+            _build(CACHE_FOLDER)
             _compile_entries()
             done.touch()
             _announce(f"compiled in {time.monotonic() - start:.0f} s", quiet)
