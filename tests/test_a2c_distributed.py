@@ -247,6 +247,7 @@ ranks.leave()
 def test_two_ranks_of_b_games_learn_what_one_of_2b_does(tmp_path, precision, updates, tolerance):
     """From one recorded rollout; the ranks have different numbers of steps to learn from, once one has none at all."""
     envs = multi.make_envs(multi.Args(), 6)
+    torch.manual_seed(0)  # the tolerance is for this rollout: near-zero gradients make rounding large in Adam's first step
     agent = multi.Agent(envs.single_observation_space, envs.action_set, 16)
     rollout = multi.Rollout(envs, 8, range(6))
     observation, _ = envs.reset(seed=multi.stream_seeds(1, range(6)))
