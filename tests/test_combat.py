@@ -400,8 +400,8 @@ def test_a_baneling_bursts_when_it_is_near_enough(world):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_burst_hits_every_enemy_whose_edge_is_within_2_2_of_its_front(world, killed):
-    baneling = put(world, BANELING, 30 - 0.375, 30, ENEMY)
+def test_a_burst_hits_every_enemy_whose_edge_is_within_2_2(world, killed):
+    baneling = put(world, BANELING, 30, 30, ENEMY)
     friend = put(world, ZERGLING, 30, 31, ENEMY)
     near = put(world, MARINE, 30 + 2.2 + 0.374, 30)
     far = put(world, MARINE, 30, 30 - 2.2 - 0.376)

@@ -58,10 +58,9 @@ PRIORITY = np.where(STRUCTURE, 11, 20)  # attack target priority
 
 # [?] How much of an enemy must lie within a burst: 0 = its edge is enough
 SPLASH_DEPTH = 0.0
-# [?] How far ahead of a bursting unit its circle lies, as a share of its radius. The game data's weapon effects move
-# their area by the unit's radius unless they say otherwise; with 1 both scores of DefeatZerglingsAndBanelings come
-# nearer to the real game's (random 21 and script 107) than with 0 (24 and 117).
-SPLASH_AHEAD = 1.0
+# How far ahead of a bursting unit its circle lies, as a share of its radius. The game's data centres it on the unit; ahead
+# by the whole radius a random policy on DefeatZerglingsAndBanelings would come nearer to the real game's (21, not 24).
+SPLASH_AHEAD = 0.0
 
 
 # ---- whom to attack ----------------------------------------------------------------------------------------------
