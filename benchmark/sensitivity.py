@@ -3,7 +3,7 @@
     python benchmark/sensitivity.py
     python benchmark/sensitivity.py --only HELP_RADIUS --episodes 1000
 
-benchmark/experiments/sensitivity.toml names the constants of the engine that were fitted or guessed, other values that
+benchmark/sensitivity.toml names the constants of the engine that were fitted or guessed, other values that
 they could have, and the calibration cells that they may move. Each variant is a copy of the package with that one
 assignment changed, compiled into a cache of its own, so nothing that is installed changes. The seeds are the same in
 all, and the table gives the difference to the engine as it is. Docs: docs/benchmarks.md.
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sc2_envs.engine import ENGINE_VERSION
 
-EXPERIMENTS = Path(__file__).resolve().parent / "experiments" / "sensitivity.toml"
+EXPERIMENTS = Path(__file__).resolve().with_suffix(".toml")
 HERE = Path(__file__).resolve().parent
 
 
