@@ -16,6 +16,8 @@ from sc2_envs.engine.abilities import (
     BUILD_SUPPLY_DEPOT,
     GATHER,
     HOLD_POSITION,
+    LAND_BARRACKS,
+    LAND_COMMAND_CENTER,
     MOVE,
     REPAIR,
     RETURN,
@@ -30,6 +32,7 @@ from sc2_envs.engine.construction import (
     placement_error,
     snap,
 )
+from sc2_envs.engine.flying import is_between, lift
 from sc2_envs.engine.game import play_loop
 from sc2_envs.engine.maps import COLLECT_MINERALS_AND_GAS
 from sc2_envs.engine.orders import give_order
@@ -37,7 +40,9 @@ from sc2_envs.engine.production import cancel_in_queue, cancel_last, train, trai
 from sc2_envs.engine.random import stream_key
 from sc2_envs.engine.units import (
     BARRACKS,
+    BARRACKS_FLYING,
     COMMAND_CENTER,
+    COMMAND_CENTER_FLYING,
     MARINE,
     MINERAL_FIELD,
     NOTHING,
@@ -646,6 +651,55 @@ def test_an_enemy_on_the_site_is_in_the_way(world):
     play(world, 1)  # the player sees it
     assert placement_error(world, PLAYER, SUPPLY_DEPOT, 30.0, 30.0, -1) == errors.CANT_FIND_PLACEMENT_LOCATION
     assert placement_error(world, PLAYER, SUPPLY_DEPOT, 33.0, 30.0, -1) == errors.FINE
+
+
+# --- flying ---
+
+
+def test_a_base_lifts_off_flies_and_lands(world):
+    base = make(world, COMMAND_CENTER, 30.5, 27.5)
+    field, worker = make(world, MINERAL_FIELD, 23, 26.5, NEUTRAL), make(world, SCV, 26, 27)
+    order(world, worker, GATHER, field)
+    tag = world["tag"][base]
+    lift(world, base)
+    assert (world["type"][base], world["tag"][base]) == (COMMAND_CENTER_FLYING, tag)
+    assert not world["obstacles"][27, 30] and world["food_cap"][0] == 15
+    assert train_error(world, PLAYER, base, SCV) == errors.ERROR
+    play(world, 31)
+    assert is_between(world, base) and (world["x"][base], world["y"][base]) == (30.5, 27.5)
+    play(world, 1)  # two seconds of 16 loops
+    assert not is_between(world, base) and world["order_count"][base] == 0
+    order(world, base, MOVE, x=23, y=26.5)  # over the minerals
+    play_until(world, lambda: world["order_count"][base] == 0)
+    assert (world["x"][base], world["y"][base]) == (23, 26.5)
+    assert world["obstacles"][26, 22]  # the minerals are still there
+    assert world["carried"][worker] == 5 and world["order_count"][worker] == 0  # nowhere to bring them
+    order(world, base, LAND_COMMAND_CENTER, x=31.5, y=27.5)
+    # 8.56 at 0.9375 / 16 a loop are 146 loops, a few more to gather speed and lose it
+    flight = play_until(world, lambda: is_between(world, base))
+    assert 146 < flight < 170
+    assert play_until(world, lambda: world["type"][base] == COMMAND_CENTER) == 32
+    assert (world["x"][base], world["y"][base], world["tag"][base]) == (31.5, 27.5, tag)
+    assert world["obstacles"][27, 30] and world["order_count"][base] == 0
+    order(world, worker, RETURN)
+    play_until(world, lambda: world["minerals"][0] == 1005)
+
+
+def test_a_structure_lands_only_where_there_is_room(world):
+    barracks = make(world, BARRACKS, 30.5, 27.5)
+    lift(world, barracks)
+    play(world, 40)
+    order(world, barracks, LAND_BARRACKS, x=38.5, y=27.5)
+    depot = make(world, SUPPLY_DEPOT, 38, 27)
+    play_until(world, lambda: world["order_count"][barracks] == 0)
+    assert world["type"][barracks] == BARRACKS_FLYING
+    assert world["last_error"][0] == errors.CANT_BUILD_LOCATION_INVALID
+    remove_unit(world, depot)
+    marine = make(world, MARINE, 38.5, 27.5)
+    order(world, barracks, LAND_BARRACKS, x=38.5, y=27.5)
+    play_until(world, lambda: world["type"][barracks] == BARRACKS)
+    play(world, 1)
+    assert max(abs(world["x"][marine] - 38.5), abs(world["y"][marine] - 27.5)) >= 1.874  # it has stepped aside
 
 
 # --- repair ---

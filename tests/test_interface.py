@@ -18,6 +18,10 @@ from sc2_envs.engine.abilities import (
     GATHER,
     HALT,
     HOLD_POSITION,
+    LAND_BARRACKS,
+    LAND_COMMAND_CENTER,
+    LIFT_BARRACKS,
+    LIFT_COMMAND_CENTER,
     MOVE,
     PATROL,
     RALLY_UNITS,
@@ -34,6 +38,7 @@ from sc2_envs.engine.camera import screen_pixel
 from sc2_envs.engine.commands import MAX_FORMATION, command
 from sc2_envs.engine.construction import AT_WORK
 from sc2_envs.engine.errors import FINE, FUNCTION_NOT_AVAILABLE, REASONS
+from sc2_envs.engine.flying import LANDING, fly
 from sc2_envs.engine.interface import BUILD_QUEUE_ID, FUNCTION_NEEDS, carry_out, is_available, possible
 from sc2_envs.engine.maps import MAPS
 from sc2_envs.engine.selection import (
@@ -52,8 +57,10 @@ from sc2_envs.engine.selection import (
 )
 from sc2_envs.engine.units import (
     BARRACKS,
+    BARRACKS_FLYING,
     BEACON,
     COMMAND_CENTER,
+    COMMAND_CENTER_FLYING,
     MARINE,
     MINERAL_FIELD,
     REFINERY,
@@ -363,6 +370,7 @@ SOLDIER = {
     "Attack_minimap", "Attack_screen", "HoldPosition_quick", "Move_minimap", "Move_screen", "Patrol_minimap",
     "Patrol_screen", "Smart_minimap", "Smart_screen", "Stop_quick",
 }  # fmt: skip
+FLYER = SOLDIER - {"Attack_minimap", "Attack_screen"} | {"Land_screen"}
 WORKER = SOLDIER | {"Effect_Repair_autocast", "Effect_Repair_screen", "Harvest_Gather_screen"}
 
 
@@ -404,7 +412,8 @@ def test_functions_of_a_worker_follow_money_technology_and_load(world):
 def test_functions_of_a_command_center_follow_money_supply_and_queue(world):
     base = put(world, COMMAND_CENTER, 30.5, 27.5)
     select(world, base)
-    usual = {"Rally_Workers_minimap", "Rally_Workers_screen", "Smart_minimap", "Smart_screen"}
+    busy = {"Rally_Workers_minimap", "Rally_Workers_screen", "Smart_minimap", "Smart_screen"}
+    usual = busy | {"Lift_quick"}  # with nothing in production
     assert world["food_cap"][0] == 15
     assert commands(world) == usual
     world["minerals"][0] = 50
@@ -417,7 +426,7 @@ def test_functions_of_a_command_center_follow_money_supply_and_queue(world):
     world["queue_count"][base] = MAX_QUEUE
     world["queue_type"][base] = SCV
     world["queue_loops"][base] = -1
-    assert commands(world) == usual | {"Cancel_Last_quick"}
+    assert commands(world) == busy | {"Cancel_Last_quick"}
     assert 11 in available(world)  # the queue's panel
     other = put(world, COMMAND_CENTER, 38.5, 27.5)
     assert "Train_SCV_quick" not in commands(world)
@@ -431,8 +440,26 @@ def test_functions_of_a_barracks(world):
     put(world, SUPPLY_DEPOT, 36, 30)
     select(world, barracks)
     world["minerals"][0] = 50
-    usual = {"Rally_Units_minimap", "Rally_Units_screen", "Smart_minimap", "Smart_screen"}
+    usual = {"Rally_Units_minimap", "Rally_Units_screen", "Smart_minimap", "Smart_screen", "Lift_quick"}
     assert commands(world) == usual | {"Train_Marine_quick"}
+
+
+def test_functions_of_a_structure_that_flies(world):
+    base = put(world, COMMAND_CENTER, 30.5, 27.5)
+    select(world, base)
+    assert give(world, LIFT_COMMAND_CENTER) == ""
+    assert commands(world) == set()  # it is just lifting off
+    for _ in range(32):
+        fly(world, base)
+    assert commands(world) == FLYER
+    assert give(world, LAND_COMMAND_CENTER, 20, 27) == "CantBuildLocationInvalid"
+    assert give(world, LAND_COMMAND_CENTER, 30.2, 27.4) == ""
+    assert orders(world, base) == [LAND_COMMAND_CENTER] and goal(world, base) == (30.5, 27.5)
+    fly(world, base)
+    assert commands(world) == set()  # it is coming down
+    for _ in range(32):
+        fly(world, base)
+    assert world["type"][base] == COMMAND_CENTER and "Lift_quick" in commands(world)
 
 
 def test_functions_of_what_is_being_built(world):
@@ -513,6 +540,13 @@ def slow_availability(world):
         names |= SOLDIER
     if having(MARINE, SCV, COMMAND_CENTER, BARRACKS):
         names |= {"Smart_screen", "Smart_minimap"}
+    for slot in having(COMMAND_CENTER_FLYING, BARRACKS_FLYING):
+        lands = world["order_ability"][slot, 0] in (LAND_COMMAND_CENTER, LAND_BARRACKS)
+        lifts = world["order_ability"][slot, 0] in (LIFT_COMMAND_CENTER, LIFT_BARRACKS)
+        if not (world["order_count"][slot] and (lifts or (lands and world["phase"][slot] == LANDING))):
+            names |= FLYER
+    if not limited and any(world["queue_count"][slot] == 0 for slot in having(COMMAND_CENTER, BARRACKS)):
+        names.add("Lift_quick")
     workers = having(SCV)
     if workers:
         names.add("Harvest_Gather_screen")

@@ -23,6 +23,7 @@ from sc2_envs.engine.combat import (
 )
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.construction import build, repair
+from sc2_envs.engine.flying import FLIES, fly
 from sc2_envs.engine.harvesting import harvest, return_cargo
 from sc2_envs.engine.movement import approach, stand
 from sc2_envs.engine.orders import arrive, finish_order
@@ -63,7 +64,9 @@ def act_units(world):
 def act(world, slot):
     """Carry out the first order for one game loop."""
     ability = world.order_ability[slot, 0]
-    if world.acquired[slot] != BY_ORDER:
+    if FLIES[world.type[slot]]:
+        fly(world, slot)
+    elif world.acquired[slot] != BY_ORDER:
         defend(world, slot)
     elif ability == ATTACK:
         if world.order_target[slot, 0] == 0:

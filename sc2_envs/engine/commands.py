@@ -16,6 +16,9 @@ from sc2_envs.engine.abilities import (
     GATHER,
     HALT,
     HALT_CONSTRUCTION,
+    LAND_COMMAND_CENTER,
+    LIFT_BARRACKS,
+    LIFT_COMMAND_CENTER,
     MOVE,
     PATROL,
     RALLY_UNITS,
@@ -33,6 +36,7 @@ from sc2_envs.engine.construction import (
     halt,
     is_constructing,
     placement_error,
+    site_error,
     snap,
 )
 from sc2_envs.engine.errors import (
@@ -49,6 +53,7 @@ from sc2_envs.engine.errors import (
     ORDER_QUEUE_IS_FULL,
     REQUIRES_REPAIR_TARGET,
 )
+from sc2_envs.engine.flying import LAND_ABILITY, LANDED_TYPE, is_between, lift
 from sc2_envs.engine.maps import MAP_ABILITIES
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.production import cancel_last, train, train_error
@@ -79,9 +84,11 @@ _HALT = ability_mask((HALT,))
 _HALT_CONSTRUCTION = ability_mask((HALT_CONSTRUCTION,))
 _RETURN = ability_mask((RETURN,))
 _CANCEL_QUEUE = ability_mask((CANCEL_QUEUE, CANCEL_QUEUE_TO_SELECTION))
+_LIFT = ability_mask((LIFT_COMMAND_CENTER, LIFT_BARRACKS))
 _RALLY = ability_mask((RALLY_UNITS, RALLY_WORKERS))
 _UNFINISHED = _CANCEL_CONSTRUCTION | _HALT_CONSTRUCTION
 _BY_STATE = _UNFINISHED | _HALT | _RETURN | _CANCEL_QUEUE
+_NOTHING = 0
 
 
 # ---- who can do what ----
@@ -97,6 +104,8 @@ def is_commanded(world, player, slot):
 def abilities_of(world, slot):
     """Mask of the abilities that the map and its own state leave a unit; money and the like are the player's."""
     abilities = MAP_ABILITIES[world.map, world.type[slot]]
+    if is_between(world, slot):
+        return _NOTHING
     if world.progress[slot] < 1.0:
         return abilities & (_UNFINISHED if has_builder(world, slot) else _CANCEL_CONSTRUCTION)
     if abilities & _BY_STATE == 0:
@@ -106,8 +115,7 @@ def abilities_of(world, slot):
         abilities &= ~_HALT
     if world.carries[slot] == EMPTY_HANDED:
         abilities &= ~_RETURN
-    if world.queue_count[slot] == 0:
-        abilities &= ~_CANCEL_QUEUE
+    abilities &= ~(_CANCEL_QUEUE if world.queue_count[slot] == 0 else _LIFT)
     return abilities
 
 
@@ -175,7 +183,7 @@ def command_unit(world, slot, ability, x, y, target, queued):
     if ability == SMART:
         ability = meaning_of_smart(world, slot, target)
         # [?] a right click makes a unit walk even where the map has taken the command Move from it: a random policy
-        # then trains 0.5 Marines in BuildMarines, in the real game less than one, and else 9
+        # then trains 0.8 Marines in BuildMarines, in the real game less than one, and 9 if it does not walk
         if ability != MOVE and abilities_of(world, slot) & ABILITY_FAMILY[ability] == 0:
             return NOT_SUPPORTED
     if ability == RALLY_UNITS or ability == RALLY_WORKERS:
@@ -186,6 +194,11 @@ def command_unit(world, slot, ability, x, y, target, queued):
     if ability == HALT or ability == HALT_CONSTRUCTION:
         halt(world, slot if world.progress[slot] >= 1.0 else builder_of(world, slot))
         return FINE
+    if ability == LIFT_COMMAND_CENTER or ability == LIFT_BARRACKS:
+        lift(world, slot)
+        return FINE
+    if ability == LAND_COMMAND_CENTER:
+        return command_landing(world, slot, x, y, queued)
     error = target_error(world, slot, ability, target)
     if error != FINE:
         return error
@@ -194,6 +207,17 @@ def command_unit(world, slot, ability, x, y, target, queued):
         tag = world.tag[target]
         x, y = world.x[target], world.y[target]
     return take_order(world, slot, ability, x, y, tag, queued)
+
+
+@jit
+def command_landing(world, slot, x, y, queued):
+    """Send a flying structure to land at a point."""
+    landed = LANDED_TYPE[world.type[slot]]
+    x, y = snap(landed, x, y)
+    error = site_error(world, world.owner[slot], landed, x, y, slot)
+    if error != FINE:
+        return error
+    return take_order(world, slot, LAND_ABILITY[world.type[slot]], x, y, 0, queued)
 
 
 @jit

@@ -93,6 +93,12 @@ def placement_error(world, player, unit_type, x, y, worker):
         return NOT_ENOUGH_VESPENE
     if unit_type == REFINERY:
         return FINE if geyser_at(world, x, y) != NOBODY else CANT_BUILD_ON_THAT
+    return site_error(world, player, unit_type, x, y, worker)
+
+
+@jit
+def site_error(world, player, unit_type, x, y, worker):
+    """FINE, or why the ground round (x, y) does not carry a structure that this unit builds, or lands as."""
     if not is_free_ground(world, unit_type, x, y):
         return CANT_BUILD_LOCATION_INVALID
     if unit_type == COMMAND_CENTER and is_near_resource(world, x, y):

@@ -197,7 +197,7 @@ def clear_footprints(world):
     """Nobody may stand in a footprint: neither where the obstacles have changed nor who is new or was set there."""
     changed = world.settled_age != world.obstacles_changed
     for slot in range(world.slots):
-        if (changed or world.moved[slot] == UNSETTLED) and SPEED[world.type[slot]] > 0.0:
+        if (changed or world.moved[slot] == UNSETTLED) and COLLIDES[world.type[slot]]:
             if not is_free(world, world.x[slot], world.y[slot], INNER_RADIUS[world.type[slot]]):
                 push_out(world, slot)
                 world.moved[slot] = PUSHED

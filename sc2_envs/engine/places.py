@@ -49,7 +49,7 @@ def is_vacant(world, x, y, radius):
         return False
     for slot in range(world.slots):
         unit_type = world.type[slot]
-        if unit_type == NOTHING or SPEED[unit_type] == 0.0:
+        if unit_type == NOTHING or SPEED[unit_type] == 0.0 or INNER_RADIUS[unit_type] == 0.0:
             continue
         reach = radius + INNER_RADIUS[unit_type]
         if (world.x[slot] - x) ** 2 + (world.y[slot] - y) ** 2 < reach * reach:

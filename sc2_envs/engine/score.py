@@ -69,6 +69,8 @@ _CATEGORIES = {
     "SupplyDepot": ECONOMY,
     "Refinery": ECONOMY,
     "Barracks": TECHNOLOGY,
+    "CommandCenterFlying": ECONOMY,
+    "BarracksFlying": TECHNOLOGY,
 }
 CATEGORY = np.array([_CATEGORIES.get(unit.name, NONE_CATEGORY) for unit in TABLE], np.int32)
 """Column of score_by_category, by row of the unit table."""

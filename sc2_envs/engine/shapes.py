@@ -298,5 +298,7 @@ SHAPES: dict[str, Callable[[Canvas, Body, Look], None]] = {
     "Barracks": _barracks,
     "MineralField": _mineral_field,
     "VespeneGeyser": _geyser,
+    "CommandCenterFlying": _command_center,
+    "BarracksFlying": _barracks,
 }
 """How the types look; others are drawn as soldiers, workers or structures."""

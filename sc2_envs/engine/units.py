@@ -117,6 +117,10 @@ TABLE = (
          structure=True, resource=True),
     Unit("VespeneGeyser", 342, 10000, 1.6875, 1.5, 1.5, 0, attributes=STRUCTURAL, footprint=(3, 3), contents=2250,
          structure=True, resource=True),
+    Unit("CommandCenterFlying", 36, 1500, 2.75, 0, 2.5, 11, speed=0.9375, acceleration=1.3125, armor=1,
+         attributes=_BUILDING, food_provided=15, minerals=400, structure=True),
+    Unit("BarracksFlying", 46, 1000, 1.8125, 0, 1.75, 9, speed=0.9375, acceleration=1.3125, armor=1,
+         attributes=_BUILDING, minerals=150, structure=True),
 )  # fmt: skip
 
 UNIT_IDS = tuple(unit.id for unit in TABLE[1:])
@@ -189,6 +193,8 @@ REFINERY = _ROWS["Refinery"]
 BARRACKS = _ROWS["Barracks"]
 MINERAL_FIELD = _ROWS["MineralField"]
 VESPENE_GEYSER = _ROWS["VespeneGeyser"]
+COMMAND_CENTER_FLYING = _ROWS["CommandCenterFlying"]
+BARRACKS_FLYING = _ROWS["BarracksFlying"]
 
 FACING_SOUTH = 1.5 * np.pi  # units are created facing 270 degrees
 
@@ -302,6 +308,19 @@ def note_death(world, slot):
     world.death_loop[index] = world.game_loop
     world.death_x[index] = world.x[slot]
     world.death_y[index] = world.y[slot]
+
+
+@jit
+def change_type(world, slot, unit_type):
+    """Turn a unit into one of another type, where it is and with the same tag."""
+    if FOOTPRINT_WIDTH[world.type[slot]] > 0:
+        mark_footprint(world, slot, 0)
+    world.type[slot] = unit_type
+    if FOOTPRINT_WIDTH[unit_type] > 0:
+        mark_footprint(world, slot, 1)
+    world.speed[slot] = 0.0
+    world.moved[slot] = UNSETTLED
+    world.vision_changed = 1
 
 
 @jit
