@@ -1,7 +1,8 @@
 """Fighting, on worlds built by hand; numbers are worked out beside them.
 
 Lengths are world units, times game loops. A Marine's, Zergling's, Baneling's and SCV's radius is 0.375, a Roach's 0.5.
-A Marine walks 2.25 / 16 = 0.140625 a loop. "Published trace": of version 4.10, recorded loop by loop.
+A Marine walks 2.25 / 16 = 0.140625 a loop. "Published trace": version 4.10.0.75689 loop by loop, as described in
+github.com/AceAtDev/rts-cc2, docs/attack-phase-fidelity.md and docs/native-autonomous-observations.md.
 """
 
 import itertools

@@ -21,8 +21,11 @@ from sc2_envs.engine.abilities import (
     MOVE,
     REPAIR,
     RETURN,
+    SMART,
+    STOP,
 )
 from sc2_envs.engine.alerts import BUILDING_COMPLETE, MINERALS_EXHAUSTED, TRAIN_UNIT_COMPLETE, TRAIN_WORKER_COMPLETE
+from sc2_envs.engine.commands import command
 from sc2_envs.engine.construction import (
     builder_of,
     cancel_construction,
@@ -38,6 +41,7 @@ from sc2_envs.engine.maps import COLLECT_MINERALS_AND_GAS
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.production import cancel_in_queue, cancel_last, train, train_error
 from sc2_envs.engine.random import stream_key
+from sc2_envs.engine.selection import NOBODY
 from sc2_envs.engine.units import (
     BARRACKS,
     BARRACKS_FLYING,
@@ -62,6 +66,7 @@ NO_LIMIT = 10**9
 MINUTE = 1344  # game loops: 60 s at 22.4
 HARVEST = 45  # game loops of harvesting: 2.786 s of 16 loops, rounded up
 PAUSE = 8  # game loops more before the worker leaves
+REACHED = 2  # game loops until a worker that stands at a field works there
 
 
 @pytest.fixture
@@ -104,10 +109,10 @@ def order(world, slot, ability, target=None, x=0.0, y=0.0, queued=False):
 
 
 def field_beside_base(world):
-    """A CommandCenter, a mineral field and an SCV between them that touches the field; 0.25 are free to the base."""
-    base = make(world, COMMAND_CENTER, 30.5, 27.5)  # its footprint begins at x = 28
-    field = make(world, MINERAL_FIELD, 26, 27.5, NEUTRAL)  # ends at x = 27
-    worker = make(world, SCV, 27.375, 27.5)  # 0.375 wide to either side
+    """A CommandCenter, a mineral field and an SCV between them that touches both: radii 2.75, 1.125 and 0.375."""
+    base = make(world, COMMAND_CENTER, 30.5, 27.5)
+    field = make(world, MINERAL_FIELD, 26, 27.5, NEUTRAL)
+    worker = make(world, SCV, 27.375, 27.5)
     return base, field, worker
 
 
@@ -117,23 +122,140 @@ def field_beside_base(world):
 def test_a_load_of_minerals_takes_45_loops_and_is_handed_over_after_a_pause(world):
     base, field, worker = field_beside_base(world)
     order(world, worker, GATHER, field)
-    play(world, 1)
+    play(world, 2)
     assert world["occupant"][field] == world["tag"][worker]
     play(world, HARVEST - 1)
     assert world["carries"][worker] == EMPTY_HANDED
     play(world, 1)
     assert (world["carries"][worker], world["carried"][worker]) == (MINERALS, 5)
     assert world["occupant"][field] == 0 and world["contents"][field] == 1795
-    assert world["order_ability"][worker, 0] == GATHER  # it stands for a moment
+    assert world["order_ability"][worker, 0] == RETURN and world["order_target"][worker, 0] == 0  # it stands a moment
     play(world, PAUSE)
     assert world["order_ability"][worker, 0] == RETURN
     assert world["order_target"][worker, 0] == world["tag"][base]
     assert world["x"][worker] == 27.375
-    # 0.25 from rest to rest, where c = 2.5 / 256 is what the speed changes by in a loop: c twice while it turns round,
-    # then 2 c, 3 c, 4 c, and five steps in which it brakes
-    assert play_until(world, lambda: world["carries"][worker] == EMPTY_HANDED) == 10
+    assert play_until(world, lambda: world["carries"][worker] == EMPTY_HANDED) == 1
     assert world["minerals"][0] == 1005 and world["delivered"][0] == 5
     assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
+
+
+@pytest.fixture
+def recorded(world):
+    """What was recorded loop by loop in version 4.10.0.75689: a CommandCenter, a field and an SCV on the way to it.
+
+    From github.com/AceAtDev/rts-cc2, docs/native-worker-phases.md, 9 units to the left and 15 down, where the map is.
+    """
+    base = make(world, COMMAND_CENTER, 30.5, 27.5)
+    field = make(world, MINERAL_FIELD, 37, 27.5, NEUTRAL)
+    worker = make(world, SCV, 34, 27)
+    order(world, worker, GATHER, field)
+    return base, field, worker
+
+
+def places_and_loads(world, worker, game_loops):
+    """Where the worker stands and what it carries after 0, 1, ... game loops."""
+    places, loads = [(world["x"][worker], world["y"][worker])], [0]
+    for _ in range(game_loops):
+        play(world, 1)
+        places.append((world["x"][worker], world["y"][worker]))
+        loads.append(int(world["carried"][worker]))
+    return places, loads
+
+
+def test_a_recorded_trip(world, recorded):
+    """Stands in loop 22, has its load in 67, leaves in 75, hands over in 101 and leaves in the same loop."""
+    base, field, worker = recorded
+    places, loads = places_and_loads(world, worker, 101)
+    stood = [i for i in range(1, 102) if places[i] == places[i - 1]]
+    assert stood == list(range(22, 75))
+    assert loads == [0] * 67 + [5] * 34 + [0]
+    assert math.dist(places[22], (37, 27.5)) == pytest.approx(1.5, abs=1e-3)  # radii of field and worker
+    assert math.dist(places[100], (30.5, 27.5)) == pytest.approx(3.125, abs=1e-3)  # of CommandCenter and worker
+    assert world["minerals"][0] == 1005
+    assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
+
+
+def test_recorded_order_of_two_workers(world, recorded):
+    """Both reach the field by loop 22; the loads come in 67 and 113."""
+    base, field, first = recorded
+    second = make(world, SCV, 34, 27)
+    order(world, second, GATHER, field)
+    assert play_until(world, lambda: world["carried"][first]) == 67
+    assert 67 + play_until(world, lambda: world["carried"][second]) in (112, 113)  # by who is looked at first
+
+
+def command_to(world, worker, ability, x=0.0, y=0.0, target=NOBODY, queued=False):
+    """A command of the player to this unit alone."""
+    world["selected"][:] = 0
+    world["selected"][worker] = 1
+    return command(world, PLAYER, ability, float(x), float(y), target, queued)
+
+
+@pytest.mark.parametrize("asked", [0, 67, 71])
+@pytest.mark.parametrize("ability", [MOVE, STOP, HOLD_POSITION])
+def test_recorded_orders_wait_for_a_worker_to_leave(world, recorded, ability, asked):
+    """Queued before, or given in loop 67 or 71: they begin in loop 75, with the load in hand."""
+    base, field, worker = recorded
+    play(world, asked)
+    assert command_to(world, worker, ability, 36, 30, queued=asked == 0) == errors.FINE
+    if asked:
+        assert world["order_ability"][worker, :2].tolist() == [RETURN, ability]
+    places, loads = places_and_loads(world, worker, 74 - asked)
+    assert world["order_ability"][worker, 0] == RETURN
+    stood = places[-1]
+    play(world, 1)
+    if ability == STOP:
+        assert world["order_count"][worker] == 0
+    else:
+        assert world["order_ability"][worker, 0] == ability and world["order_count"][worker] == 1
+    play(world, 20)
+    assert world["carried"][worker] == 5
+    assert ((world["x"][worker], world["y"][worker]) != stood) == (ability == MOVE)
+
+
+def test_recorded_return_while_leaving_changes_nothing(world, recorded):
+    base, field, worker = recorded
+    play(world, 71)
+    assert command_to(world, worker, RETURN) == errors.FINE
+    assert world["order_count"][worker] == 1
+    assert 71 + play_until(world, lambda: world["carried"][worker] == 0) == 101
+
+
+def test_gather_again_goes_on_and_a_right_click_begins_anew(world, recorded):
+    """Recorded: told in loop 50 to gather from the same field it has its load in 67; by a right click in 96."""
+    base, field, worker = recorded
+    play(world, 50)
+    state = world.copy()
+    assert command_to(world, worker, GATHER, target=field) == errors.FINE
+    assert 50 + play_until(world, lambda: world["carried"][worker]) == 67
+    state = np.array([state], WORLD).view(np.recarray)[0]
+    assert command_to(state, worker, SMART, target=field) == errors.FINE
+    assert 50 + play_until(state, lambda: state["carried"][worker]) in (96, 97)
+
+
+def test_a_worker_with_a_load_turns_round_at_the_resource(world, recorded):
+    """Recorded: told to gather in loop 86 it has reached the field in 94 and hands over in 121, with the same load."""
+    base, field, worker = recorded
+    play(world, 86)
+    assert command_to(world, worker, GATHER, target=field) == errors.FINE
+    assert 86 + play_until(world, lambda: world["order_ability"][worker, 0] == RETURN) == pytest.approx(94, abs=2)
+    assert world["contents"][field] == 1795 and world["occupant"][field] == 0
+    assert 86 + 8 + play_until(world, lambda: world["carried"][worker] == 0) == pytest.approx(121, abs=2)
+    assert world["minerals"][0] == 1005
+
+
+def test_a_worker_without_a_base_keeps_its_order(world, recorded):
+    """Recorded: it stays at the field with its order to return, and sets out when there is a CommandCenter."""
+    base, field, worker = recorded
+    remove_unit(world, base)
+    places, loads = places_and_loads(world, worker, 100)
+    assert places[100] == places[22] and loads[100] == 5
+    assert world["order_ability"][worker, 0] == RETURN and world["order_target"][worker, 0] == 0
+    base = make(world, COMMAND_CENTER, 30.5, 27.5)
+    play(world, 1)
+    assert world["order_target"][worker, 0] == world["tag"][base]
+    assert play_until(world, lambda: world["carried"][worker] == 0) < 30
+    assert world["order_ability"][worker, 0] == GATHER
 
 
 def test_workers_take_turns_at_a_field(world):
@@ -141,7 +263,7 @@ def test_workers_take_turns_at_a_field(world):
     second = make(world, SCV, 27.375, 27.5)
     order(world, first, GATHER, field)
     order(world, second, GATHER, field)
-    play(world, 1)
+    play(world, 2)
     assert world["occupant"][field] == world["tag"][first]
     begun = play_until(world, lambda: world["occupant"][field] == world["tag"][second])
     assert HARVEST <= begun <= HARVEST + 1
@@ -203,7 +325,7 @@ def test_an_order_that_waits_in_the_queue_comes_after_the_harvest(world):
     _, field, worker = field_beside_base(world)
     order(world, worker, GATHER, field)
     order(world, worker, MOVE, x=35, y=20, queued=True)
-    play(world, 1 + HARVEST + PAUSE)
+    play(world, REACHED + HARVEST + PAUSE)
     assert world["order_count"][worker] == 1 and world["order_ability"][worker, 0] == MOVE
     assert world["carried"][worker] == 5
     order(world, worker, RETURN)
@@ -215,7 +337,7 @@ def test_an_order_that_waits_in_the_queue_comes_after_the_harvest(world):
 def test_a_worker_that_was_sent_home_goes_back_to_its_field(world):
     _, field, worker = field_beside_base(world)
     order(world, worker, GATHER, field)
-    play(world, 1 + HARVEST)
+    play(world, REACHED + HARVEST)
     play(world, PAUSE)
     order(world, worker, MOVE, x=35, y=20)
     play(world, 20)
@@ -224,19 +346,18 @@ def test_a_worker_that_was_sent_home_goes_back_to_its_field(world):
     assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
 
 
-def test_a_gather_order_with_a_load_in_hand_keeps_it_until_the_next_replaces_it(world):
+def test_a_worker_with_minerals_that_is_sent_to_a_refinery_hands_them_over_first(world):
     _, field, worker = field_beside_base(world)
     refinery = make(world, REFINERY, 34.5, 34.5)
     world["contents"][refinery] = 2250
     order(world, worker, GATHER, field)
-    play(world, 1 + HARVEST + PAUSE)
+    play(world, REACHED + HARVEST + PAUSE)
     order(world, worker, GATHER, refinery)
-    play_until(world, lambda: world["occupant"][refinery] != 0)
-    assert (world["carries"][worker], world["carried"][worker]) == (MINERALS, 5)
-    play_until(world, lambda: world["carries"][worker] == VESPENE)
-    assert world["carried"][worker] == 4
+    play_until(world, lambda: world["order_ability"][worker, 0] == RETURN)
+    assert math.dist((world["x"][worker], world["y"][worker]), (34.5, 34.5)) < 2.3  # it went there
+    assert (world["carries"][worker], world["occupant"][refinery]) == (MINERALS, 0)
+    play_until(world, lambda: world["minerals"][0] == 1005)
     play_until(world, lambda: world["vespene"][0] == 4)
-    assert world["minerals"][0] == 1000
 
 
 def test_cargo_goes_to_the_nearest_finished_base(world):
@@ -246,11 +367,12 @@ def test_cargo_goes_to_the_nearest_finished_base(world):
     worker = make(world, SCV, 27.375, 27.5)
     world["progress"][near] = 0.5
     order(world, worker, GATHER, field)
-    play(world, 1 + HARVEST + PAUSE)
+    play(world, REACHED + HARVEST + PAUSE)
     assert world["order_target"][worker, 0] == world["tag"][0]
     world["progress"][near] = 1.0
     play_until(world, lambda: world["minerals"][0] == 1005)
     play_until(world, lambda: world["order_ability"][worker, 0] == RETURN)
+    play(world, PAUSE)
     assert world["order_target"][worker, 0] == world["tag"][near]
 
 
@@ -310,7 +432,7 @@ def test_sixteen_workers_on_eight_fields_bring_in_what_they_do_in_the_real_game(
     make(world, COMMAND_CENTER, 30.5, 27.5)
     points = [(23, 26.5), (23, 28.5), (24, 23.5), (24, 25.5), (24, 29.5), (24, 31.5), (25, 22.5), (25, 32.5)]
     fields = [make(world, MINERAL_FIELD, x, y, NEUTRAL) for x, y in points]
-    assert income(world, 16, fields[0]) == pytest.approx(925, rel=0.03)
+    assert income(world, 16, fields[0]) == pytest.approx(925, rel=0.05)  # there, on maps for two players
 
 
 def test_three_workers_in_a_refinery_bring_in_what_they_do_in_the_real_game(world):
@@ -581,8 +703,10 @@ def test_the_builder_moves_about_but_stays_at_its_site(world):
         play(world, 1)
         x, y = float(world["x"][worker]), float(world["y"][worker])
         places.add((x, y))
-        beside = max(abs(x - 30.5), abs(y - 30.5)) - 2.5
-        assert 0.37 < beside < 0.5  # its centre, 0.375 from its edge
+        across, along = abs(x - 30.5), abs(y - 30.5)
+        assert max(across, along) < 3.0
+        # its centre is 0.375 from the edge of the 5 x 5 cells without their corners
+        assert max(across - 2.5, along - 1.5) > 0.37 and max(across - 1.5, along - 2.5) > 0.37
     assert len(places) > 50
 
 
@@ -673,7 +797,8 @@ def test_a_base_lifts_off_flies_and_lands(world):
     play_until(world, lambda: world["order_count"][base] == 0)
     assert (world["x"][base], world["y"][base]) == (23, 26.5)
     assert world["obstacles"][26, 22]  # the minerals are still there
-    assert world["carried"][worker] == 5 and world["order_count"][worker] == 0  # nowhere to bring them
+    assert world["carried"][worker] == 5 and world["order_ability"][worker, 0] == RETURN  # nowhere to bring them
+    assert world["order_target"][worker, 0] == 0
     order(world, base, LAND_COMMAND_CENTER, x=31.5, y=27.5)
     # 8.56 at 0.9375 / 16 a loop are 146 loops, a few more to gather speed and lose it
     flight = play_until(world, lambda: is_between(world, base))

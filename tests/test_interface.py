@@ -782,11 +782,20 @@ def test_an_idle_worker_repairs_by_itself_what_is_near(world):
 
 @pytest.mark.parametrize("ability", [MOVE, ATTACK, PATROL, SMART])
 def test_a_group_keeps_its_formation_on_the_way_to_a_far_point(world, ability):
-    """The box round (28, 26), (31, 26), (31, 29) has its middle at (29.5, 27.5); the point is 10 right, 4 up."""
+    """The mean of (28, 26), (31, 26), (31, 29) is (30, 27); the point is 10 right, 4 up."""
     slots = [put(world, MARINE, x, y) for x, y in ((28, 26), (31, 26), (31, 29))]
     select(world, *slots)
-    give(world, ability, 39.5, 31.5)
+    give(world, ability, 40, 31)
     assert [goal(world, slot) for slot in slots] == [(38, 30), (41, 30), (41, 33)]
+
+
+def test_a_skewed_group_moves_about_its_mean(world):
+    """Recorded: sent to x = 54, Marines at 32, 33 and 36 are given 52.333, 53.333 and 56.333; here all is 20 less."""
+    world["playable"] = (0, 0, 64, 64)
+    slots = [put(world, MARINE, x, 26) for x in (12, 13, 16)]
+    select(world, *slots)
+    give(world, MOVE, 34, 26)
+    assert [goal(world, slot)[0] for slot in slots] == pytest.approx([32.333496, 33.333496, 36.333496], abs=1 / 4096)
 
 
 def test_a_group_converges_on_a_point_inside(world):

@@ -6,6 +6,7 @@ import pytest
 
 import sc2_envs
 from sc2_envs.engine import units as table
+from sc2_envs.engine.flying import FLIES
 from sc2_envs.engine.world import ENEMY, MAX_ORDERS, MAX_QUEUE, NEUTRAL, PLAYER
 from sc2_envs.features import FEATURE_UNIT_FIELDS, MINIMAP_LAYERS
 
@@ -78,7 +79,7 @@ def check_units(worlds):
 
 
 def check_ground(worlds):
-    """The blocked cells are those of the footprints, which do not overlap; nobody stands on them."""
+    """The blocked cells are those of the footprints, which do not overlap; nobody who walks stands on them."""
     there = worlds["type"] != 0
     for i, world in enumerate(worlds):
         cells = np.zeros_like(world["obstacles"], np.int64)
@@ -90,9 +91,14 @@ def check_ground(worlds):
                 bottom = int(np.floor(world["y"][slot] - height / 2 + 0.5))
                 cells[bottom : bottom + height, left : left + width] += 1
         assert cells.max() <= 1
+        for slot in (table.FOOTPRINT_WIDTH[world["type"]] == 5).nonzero()[
+            0
+        ]:  # the corners of a base are open of a base
+            x, y = int(world["x"][slot]), int(world["y"][slot])
+            cells[y - 2 : y + 3 : 4, x - 2 : x + 3 : 4] = 0
         assert (cells == world["obstacles"]).all()
         for slot in there[i].nonzero()[0]:
-            if table.SPEED[world["type"][slot]] > 0:
+            if table.SPEED[world["type"][slot]] > 0 and not FLIES[world["type"][slot]]:
                 assert not cells[int(world["y"][slot]), int(world["x"][slot])]
 
 

@@ -1,7 +1,7 @@
 """Walking, ways round obstacles and collision, on worlds built by hand; numbers are worked out beside them.
 
 Lengths are world units, times game loops. A Marine walks 2.25 / 16 a loop; a unit's square has the half-side 0.375 (a
-Roach's 0.625).
+Roach's 0.5).
 """
 
 import heapq

@@ -186,14 +186,22 @@ REQUIRED_BY = _rows(REQUIRES)
 """Unit type that an ability needs finished, by ability; 0 = none."""
 
 _RAW_FUNCTIONS = {
+    SMART: 1,
     STOP: 155,
     MOVE: 547,
     PATROL: 551,
     HOLD_POSITION: 543,
     SCAN_MOVE: 10,
     ATTACK: 4,
+    RALLY_UNITS: 415,
+    RALLY_WORKERS: 417,
     GATHER: 359,
     RETURN: 362,
+    CANCEL_QUEUE: 131,
+    CANCEL_QUEUE_TO_SELECTION: 132,
+    CANCEL_CONSTRUCTION: 125,
+    HALT_CONSTRUCTION: 354,
+    HALT: 355,
     REPAIR: 329,
     BUILD_COMMAND_CENTER: 187,
     BUILD_SUPPLY_DEPOT: 222,
@@ -201,6 +209,10 @@ _RAW_FUNCTIONS = {
     BUILD_BARRACKS: 185,
     TRAIN_SCV: 520,
     TRAIN_MARINE: 511,
+    LIFT_COMMAND_CENTER: 371,
+    LIFT_BARRACKS: 370,
+    LAND_COMMAND_CENTER: 365,
+    LAND_BARRACKS: 364,
 }
 RAW_FUNCTION = np.array([_RAW_FUNCTIONS.get(ability, 0) for ability in range(max(ABILITIES) + 1)], np.int32)
 """pysc2's raw function id of an order's ability, as feature_units and raw_units list it; 0 = unknown to pysc2."""

@@ -2,9 +2,10 @@
 
 A fighting unit without orders gives itself one when it sees an enemy within its scan range, when it is hurt, or when
 a friend near it is: an order to attack, which shows among its orders as any other does. When the enemy is dead, out
-of sight or too far from where the unit stood, it walks back there. Published traces of version 4.10 show all of this
-loop by loop: the call for help reaches friends whose edge is within 4 of the victim's, they answer in the game loop
-of the damage and move in the next one, a chase ends between 21.66 and 21.80 from home.
+of sight or too far from where the unit stood, it walks back there. Notes on version 4.10.0.75689 taken loop by loop
+(github.com/AceAtDev/rts-cc2, docs/native-autonomous-observations.md) show all of this: the call for help reaches
+friends whose edge is within 4 of the victim's, they answer in the game loop of the damage and move in the next one, a
+chase ends between 21.66 and 21.80 from home.
 """
 
 from sc2_envs.engine.abilities import ATTACK, BUILT_BY, GATHER, HOLD_POSITION, MOVE, PATROL, REPAIR, RETURN

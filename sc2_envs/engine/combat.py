@@ -5,9 +5,10 @@ damage point is over; then the unit does not walk for the backswing. The weapon 
 blow's beginning, give or take a random delay. Ranges are between edges: the distance of the centres less both radii.
 
 Numbers are the game data's of version 4.10 unless a comment says [?]. The times of first blows, of blows after each
-other and of the first step after a blow agree with published traces of that version taken loop by loop: Marines hit
-2 loops after the order and then every 13 to 16, SCVs after 4 and then every 24 to 26, and a Marine whose target walks
-away follows 12 loops after its shot.
+other and of the first step after a blow agree with notes on version 4.10.0.75689 taken loop by loop
+(github.com/AceAtDev/rts-cc2, docs/attack-phase-fidelity.md and docs/automatic-combat-fidelity.md): Marines hit 2 loops
+after the order and then every 13 to 16, SCVs after 4 and then every 24 to 26, and a Marine whose target walks away
+follows 12 loops after its shot.
 """
 
 import numpy as np
@@ -181,7 +182,7 @@ def engage(world, slot, target, walks):
         return
     if not in_range(world, slot, target):
         if walks and world.backswing[slot] == 0.0:
-            # in whole steps, as published traces show it: the last one is not cut short where the range begins
+            # in whole steps, as those notes show it: the last one is not cut short where the range begins
             touch = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[target]]
             approach(world, slot, world.x[target], world.y[target], touch)
         else:

@@ -54,6 +54,7 @@ from sc2_envs.engine.errors import (
     REQUIRES_REPAIR_TARGET,
 )
 from sc2_envs.engine.flying import LAND_ABILITY, LANDED_TYPE, is_between, lift
+from sc2_envs.engine.harvesting import goes_to, is_leaving
 from sc2_envs.engine.maps import MAP_ABILITIES
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.production import cancel_last, train, train_error
@@ -74,9 +75,9 @@ from sc2_envs.engine.units import (
 )
 from sc2_envs.engine.world import EMPTY_HANDED, MAX_QUEUE, NEUTRAL
 
-# [?] A group that is sent to a point outside of the box round it keeps its formation, and converges on a point inside.
-# A box with a side above this is no formation: its units go to the point one by one, as nine in a line do:
-# with 9 a random policy scores 25.8 on DefeatZerglingsAndBanelings, with 6 it scores 23.8, in the game 18 to 23.
+# A group that is sent to a point keeps its formation where the box round its units has no side above this; else all go
+# to the point itself: notes on version 4.10.0.75689, github.com/AceAtDev/rts-cc2, docs/native-gameplay-observations.md.
+# [?] They also go to the point itself where it is inside of the box.
 MAX_FORMATION = 6.0
 
 _CANCEL_CONSTRUCTION = ability_mask((CANCEL_CONSTRUCTION,))
@@ -164,22 +165,23 @@ def command(world, player, ability, x, y, target, queued):
 def formation(world, player, family, x, y):
     """By how much the units of a command are to shift to reach a point in formation, and whether they are to."""
     left, bottom, right, top = 1e9, 1e9, -1e9, -1e9
-    count = 0
+    sum_x, sum_y, count = 0.0, 0.0, 0
     for slot in range(world.slots):
         unit_type = world.type[slot]
         if not is_commanded(world, player, slot) or SPEED[unit_type] == 0.0 or abilities_of(world, slot) & family == 0:
             continue
         left, right = min(left, world.x[slot] - RADIUS[unit_type]), max(right, world.x[slot] + RADIUS[unit_type])
         bottom, top = min(bottom, world.y[slot] - RADIUS[unit_type]), max(top, world.y[slot] + RADIUS[unit_type])
-        count += 1
+        sum_x, sum_y, count = sum_x + world.x[slot], sum_y + world.y[slot], count + 1
     inside = left <= x <= right and bottom <= y <= top
     keeps = count > 1 and not inside and right - left <= MAX_FORMATION and top - bottom <= MAX_FORMATION
-    return x - (left + right) / 2, y - (bottom + top) / 2, keeps
+    return x - sum_x / max(count, 1), y - sum_y / max(count, 1), keeps
 
 
 @jit
 def command_unit(world, slot, ability, x, y, target, queued):
     """One unit's share of a command that each unit carries out for itself."""
+    again = ability == GATHER  # the same once more; a right click begins anew
     if ability == SMART:
         ability = meaning_of_smart(world, slot, target)
         # [?] a right click makes a unit walk even where the map has taken the command Move from it: a random policy
@@ -206,6 +208,9 @@ def command_unit(world, slot, ability, x, y, target, queued):
     if target != NOBODY and target != slot and aims_at_units(ability):
         tag = world.tag[target]
         x, y = world.x[target], world.y[target]
+    if again and not queued and goes_to(world, slot, tag):
+        world.order_count[slot] = 1
+        return FINE
     return take_order(world, slot, ability, x, y, tag, queued)
 
 
@@ -223,7 +228,9 @@ def command_landing(world, slot, x, y, queued):
 @jit
 def take_order(world, slot, ability, x, y, tag, queued):
     """Put an order into a unit's queue; FINE or ORDER_QUEUE_IS_FULL."""
-    if not queued and is_constructing(world, slot):
+    if not queued and (is_constructing(world, slot) or is_leaving(world, slot)):
+        if ability == RETURN and is_leaving(world, slot):
+            return FINE
         world.order_count[slot] = 1
         queued = True
     return FINE if give_order(world, slot, ability, x, y, tag, queued) else ORDER_QUEUE_IS_FULL

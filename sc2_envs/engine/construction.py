@@ -47,6 +47,7 @@ from sc2_envs.engine.units import (
     STRUCTURE,
     SUPPLY_DEPOT,
     TABLE,
+    TOWN_HALL_WIDTH,
     VESPENE_COST,
     VESPENE_GEYSER,
     create_unit,
@@ -132,7 +133,7 @@ def geyser_at(world, x, y):
 
 @jit
 def is_free_ground(world, unit_type, x, y):
-    """Whether all cells of a footprint have their middle in the playable area and nothing stands on them."""
+    """Whether all cells of a footprint have their middle in the playable area and belong to no other's."""
     left, bottom, right, top = footprint_cells(unit_type, x, y)
     area_left, area_bottom, area_right, area_top = world.playable
     if left + 0.5 < area_left or right - 0.5 > area_right or bottom + 0.5 < area_bottom or top - 0.5 > area_top:
@@ -140,6 +141,11 @@ def is_free_ground(world, unit_type, x, y):
     for row in range(bottom, top):
         for column in range(left, right):
             if world.obstacles[row, column]:
+                return False
+    for slot in range(world.slots):
+        if FOOTPRINT_WIDTH[world.type[slot]] == TOWN_HALL_WIDTH:  # its cut corners are no obstacles
+            its_left, its_bottom, its_right, its_top = footprint_cells(world.type[slot], world.x[slot], world.y[slot])
+            if its_left < right and left < its_right and its_bottom < top and bottom < its_top:
                 return False
     return True
 

@@ -1,9 +1,16 @@
 """Workers that harvest: the way to a resource, the work on it, the way back, again and again.
 
-A worker brings 5 minerals or 4 vespene a trip. One worker at a time works on a mineral field or in a refinery; one that
-finds its field at work goes to a field nearby with fewer workers, else it waits its turn. With the load in hand it
-walks to the nearest finished CommandCenter, hands over and goes back to the same resource by itself. Times, loads and
-the radius of the search are the game's data; the ways of workers go through other units.
+A worker brings 5 minerals or 4 vespene a trip. It has reached a resource or CommandCenter where their discs touch, or
+its footprint before. One worker at a time works on a mineral field or in a refinery; one that finds its field at work
+goes to a field nearby with fewer workers, else it waits its turn. With the load in hand it walks to the nearest
+finished CommandCenter, hands over and goes back to the same resource by itself. Times, loads and the radius of the
+search are the game's data; the ways of workers go through other units.
+
+Notes on version 4.10.0.75689 taken loop by loop (github.com/AceAtDev/rts-cc2, docs/native-worker-phases.md and
+docs/native-worker-gas-followup.md) show the rest: what is reached takes effect in the loop after the last step; then
+45 loops of work and 8 in which the worker stands with its load, while the next one already works and orders wait; it
+sets out in the loop in which it is done or has handed over. A worker that has a load and is told to gather turns round
+at the resource; one that no CommandCenter takes the load from keeps its order and waits.
 """
 
 import numpy as np
@@ -24,8 +31,8 @@ from sc2_envs.engine.places import NOBODY
 from sc2_envs.engine.score import count_collected
 from sc2_envs.engine.units import (
     COMMAND_CENTER,
-    INNER_RADIUS,
     MINERAL_FIELD,
+    RADIUS,
     REFINERY,
     VESPENE_GEYSER,
     WORKER,
@@ -37,9 +44,10 @@ from sc2_envs.engine.world import EMPTY_HANDED, MINERALS, VESPENE
 
 # phases of the orders GATHER and RETURN
 WALKING = 0
-HARVESTING = 1
-LEAVING = 2  # stands a moment longer, with the load in hand
-WAITING = 3  # at a resource where another is at work
+ARRIVED = 1
+HARVESTING = 2
+LEAVING = 3  # of RETURN: stands a moment longer, with the load in hand
+WAITING = 4  # at a resource where another is at work
 
 # by what is harvested: nothing, minerals, vespene
 LOAD = np.array([0, 5, 4], np.int32)  # a trip
@@ -55,19 +63,16 @@ LOOK_AGAIN = 16.0
 def harvest(world, slot):
     """One game loop of a worker whose first order is GATHER."""
     world.passes[slot] = 1
-    if world.phase[slot] == LEAVING:
-        world.planted[slot] = 1
-        world.timer[slot] -= 1.0
-        if world.timer[slot] <= 0.0:
-            leave_resource(world, slot)
-        return
     resource = slot_of(world, world.order_target[slot, 0])
     if resource == NOBODY or not is_harvestable(world, slot, resource):
         give_up_resource(world, slot, resource)
     elif world.phase[slot] == HARVESTING:
         work_on_resource(world, slot, resource)
     elif reach(world, slot, resource):
-        if is_occupied(world, resource):
+        if world.carries[slot] != EMPTY_HANDED:
+            world.harvest_tag[slot] = world.tag[resource]
+            leave_resource(world, slot)
+        elif is_occupied(world, resource):
             wait_or_change(world, slot, resource)
         elif world.progress[resource] >= 1.0:
             world.phase[slot] = HARVESTING
@@ -92,12 +97,22 @@ def work_on_resource(world, slot, resource):
 def return_cargo(world, slot):
     """One game loop of a worker whose first order is RETURN."""
     world.passes[slot] = 1
+    if world.phase[slot] == LEAVING:
+        world.planted[slot] = 1
+        world.timer[slot] -= 1.0
+        if world.timer[slot] <= 0.0:
+            leave_resource(world, slot)
+        return
+    if world.carries[slot] == EMPTY_HANDED:
+        world.last_error[world.owner[slot] - 1] = COULDNT_REACH_TARGET
+        finish_order(world, slot)
+        return
     base = slot_of(world, world.order_target[slot, 0])
     if base == NOBODY or not takes_cargo(world, slot, base):
         base = nearest_base(world, slot)
-        if base == NOBODY or world.carries[slot] == EMPTY_HANDED:
-            world.last_error[world.owner[slot] - 1] = COULDNT_REACH_TARGET
-            finish_order(world, slot)
+        if base == NOBODY:
+            world.order_target[slot, 0] = 0
+            stand(world, slot)
             return
         set_out(world, slot, RETURN, base)
     if reach(world, slot, base):
@@ -109,6 +124,7 @@ def return_cargo(world, slot):
             give_up_resource(world, slot, NOBODY)
         else:
             set_out(world, slot, GATHER, resource)
+            reach(world, slot, resource)
 
 
 @jit
@@ -123,8 +139,13 @@ def set_out(world, slot, ability, target):
 
 @jit
 def reach(world, slot, target):
-    """One game loop of the way to a resource or CommandCenter; True when the worker touches its footprint."""
-    return approach(world, slot, world.x[target], world.y[target], INNER_RADIUS[world.type[slot]])
+    """One game loop of the way to a resource or CommandCenter; True when the worker was there before."""
+    if world.phase[slot] != WALKING:
+        return True
+    touch = RADIUS[world.type[slot]] + RADIUS[world.type[target]]
+    if approach(world, slot, world.x[target], world.y[target], touch):
+        world.phase[slot] = ARRIVED
+    return False
 
 
 @jit
@@ -162,7 +183,10 @@ def goes_to(world, slot, tag):
 
 @jit
 def take_load(world, slot, resource):
-    """The harvest is done: what the worker carried before is gone, the resource is free for the next."""
+    """The harvest is done, the resource is free for the next.
+
+    The order becomes one to return, which names no CommandCenter before the worker goes.
+    """
     kind = resource_kind(world, resource)
     load = min(LOAD[kind], world.contents[resource])
     world.carries[slot] = kind
@@ -170,6 +194,8 @@ def take_load(world, slot, resource):
     world.contents[resource] -= load
     world.occupant[resource] = 0
     world.harvest_tag[slot] = world.tag[resource]
+    world.order_ability[slot, 0] = RETURN
+    world.order_target[slot, 0] = 0
     world.phase[slot] = LEAVING
     world.timer[slot] += LEAVE_LOOPS[kind]
     if world.contents[resource] == 0:
@@ -179,13 +205,24 @@ def take_load(world, slot, resource):
 
 
 @jit
+def is_leaving(world, slot):
+    """Whether a worker stands at a resource with its load in hand: until it goes, its orders wait."""
+    return world.order_count[slot] > 0 and world.order_ability[slot, 0] == RETURN and world.phase[slot] == LEAVING
+
+
+@jit
 def leave_resource(world, slot):
-    """With the load in hand: the next order of the queue, else the way to the CommandCenter."""
+    """With the load in hand: the next order of the queue, else the way to the CommandCenter, where there is one."""
     base = nearest_base(world, slot)
-    if world.order_count[slot] > 1 or base == NOBODY:
+    if world.order_count[slot] > 1:
         finish_order(world, slot)
-    else:
+    elif base != NOBODY:
         set_out(world, slot, RETURN, base)
+        reach(world, slot, base)
+    else:
+        world.order_ability[slot, 0] = RETURN
+        world.order_target[slot, 0] = 0
+        world.phase[slot] = WALKING
 
 
 @jit

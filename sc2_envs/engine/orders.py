@@ -36,6 +36,7 @@ def begin_order(world, slot):
     """What happens at once when an order becomes the first of the queue."""
     world.phase[slot] = 0
     world.timer[slot] = 0.0
+    world.brakes[slot] = 0
     world.acquired[slot] = BY_ORDER
     ability = world.order_ability[slot, 0]
     if ability != ATTACK or world.order_target[slot, 0] != world.target[slot]:

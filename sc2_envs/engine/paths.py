@@ -13,7 +13,7 @@ point that can.
 import numpy as np
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.units import FOOTPRINT_WIDTH, INNER_RADIUS, footprint_cells, on_grid
+from sc2_envs.engine.units import FOOTPRINT_WIDTH, INNER_RADIUS, cut_corners, footprint_cells, on_grid
 from sc2_envs.engine.world import MAP_SIZE, MAX_CORNERS
 
 TOUCHING = 2.0 / 4096  # overlap that is left alone: what rounding to the grid of positions can leave
@@ -196,17 +196,27 @@ def straight_length(x_1, y_1, x_2, y_2, stop, box, radius):
     distance = np.sqrt(dx * dx + dy * dy)
     left = distance - stop
     if box[2] > 0 and distance > 0.0:
-        touch = 0.0
-        if dx > 0.0:
-            touch = max(touch, (box[0] - radius - x_1) * distance / dx)
-        elif dx < 0.0:
-            touch = max(touch, (box[2] + radius - x_1) * distance / dx)
-        if dy > 0.0:
-            touch = max(touch, (box[1] - radius - y_1) * distance / dy)
-        elif dy < 0.0:
-            touch = max(touch, (box[3] + radius - y_1) * distance / dy)
-        left = min(left, touch)
+        across, along = dx / distance, dy / distance
+        cut = cut_corners(box[0], box[2])
+        left = min(left, length_to_box(x_1, y_1, across, along, box[0], box[1] + cut, box[2], box[3] - cut, radius))
+        if cut:
+            left = min(left, length_to_box(x_1, y_1, across, along, box[0] + 1, box[1], box[2] - 1, box[3], radius))
     return left
+
+
+@jit
+def length_to_box(x, y, across, along, left, bottom, right, top, radius):
+    """How far a unit walks in a direction, a unit vector, until it touches a box that it walks into."""
+    length = 0.0
+    if across > 0.0:
+        length = max(length, (left - radius - x) / across)
+    elif across < 0.0:
+        length = max(length, (right + radius - x) / across)
+    if along > 0.0:
+        length = max(length, (bottom - radius - y) / along)
+    elif along < 0.0:
+        length = max(length, (top + radius - y) / along)
+    return length
 
 
 @jit
@@ -244,9 +254,16 @@ def unit_box(world, slot):
 def touches_goal(world, slot):
     """Whether the unit touches the footprint that its goal lies in."""
     left, bottom, right, top = unit_box(world, slot)
+    if right == 0:
+        return False
     reach = INNER_RADIUS[world.type[slot]] + TOUCHING
     x, y = world.x[slot], world.y[slot]
-    return right > 0 and left - reach <= x and x <= right + reach and bottom - reach <= y and y <= top + reach
+    cut = cut_corners(left, right)
+    columns = left - reach <= x and x <= right + reach
+    rows = bottom - reach <= y and y <= top + reach
+    inner_columns = left + cut - reach <= x and x <= right - cut + reach
+    inner_rows = bottom + cut - reach <= y and y <= top - cut + reach
+    return (columns and inner_rows) or (inner_columns and rows)
 
 
 # --- reaching ---

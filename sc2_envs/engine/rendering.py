@@ -36,6 +36,7 @@ from sc2_envs.engine.units import (
     NOTHING,
     RADIUS,
     SHIELDS,
+    cut_corners,
     footprint_cells,
     player_relative,
 )
@@ -268,19 +269,31 @@ def draw_visibility(world, player, scratch, out, first):
 
 
 @jit
-def draw_footprints(count, scratch, out, first):
-    """Zero the pixels whose cells are covered by the footprints of what the player sees or remembers."""
-    width = len(scratch.column_x)
+def draw_footprints(count, scratch, out, first, corners):
+    """Zero the pixels whose cells are covered by the footprints of what the player sees or remembers.
+
+    corners: whether the corners that are cut for walking are covered too.
+    """
     for unit in range(count):
         unit_type = scratch.types[unit]
         if RADIUS[unit_type] < _LEAST_WITH_FOOTPRINT:
             break
         if FOOTPRINT_WIDTH[unit_type] > 0:
             left, bottom, right, top = footprint_cells(unit_type, scratch.x[unit], scratch.y[unit])
-            first_column, last_column = inside(scratch.column_x, left, right)
-            first_row, last_row = inside(scratch.row_y, bottom, top)
-            for row in range(first_row, last_row):
-                fill(out, first + row * width + first_column, last_column - first_column, 0)
+            cut = 0 if corners else cut_corners(left, right)
+            clear_cells(out, first, scratch, left, bottom + cut, right, top - cut)
+            if cut:
+                clear_cells(out, first, scratch, left + cut, bottom, right - cut, top)
+
+
+@jit
+def clear_cells(out, first, scratch, left, bottom, right, top):
+    """Zero the pixels of a rectangle of cells."""
+    width = len(scratch.column_x)
+    first_column, last_column = inside(scratch.column_x, left, right)
+    first_row, last_row = inside(scratch.row_y, bottom, top)
+    for row in range(first_row, last_row):
+        fill(out, first + row * width + first_column, last_column - first_column, 0)
 
 
 @jit
@@ -293,7 +306,7 @@ def draw_ground(world, player, content, count, scratch, out, first):
     elif content == PATHABLE or content == BUILDABLE:
         left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
         fill_rectangle(out, first, scratch, left, bottom, right, top, 1)
-        draw_footprints(count, scratch, out, first)
+        draw_footprints(count, scratch, out, first, content == BUILDABLE)
     else:
         fill(out, first, len(scratch.column_x) * len(scratch.row_y), 0)
 

@@ -149,6 +149,7 @@ FOOD_PROVIDED = _column("food_provided", np.int32)
 MINERAL_COST = _column("minerals", np.int32)
 VESPENE_COST = _column("vespene", np.int32)
 BUILD_LOOPS = _column("build_loops", np.float64)
+TOWN_HALL_WIDTH = 5  # of the footprint of a town hall, and of nothing else
 FOOTPRINT_WIDTH = np.array([unit.footprint[0] for unit in TABLE], np.int32)
 FOOTPRINT_HEIGHT = np.array([unit.footprint[1] for unit in TABLE], np.int32)
 CONTENTS = _column("contents", np.int32)
@@ -332,11 +333,22 @@ def footprint_cells(unit_type, x, y):
 
 
 @jit
+def cut_corners(left, right):
+    """Cells that are cut from each corner of a footprint, 0 or 1, for walking; nothing can be built there either.
+
+    A town hall's footprint is an octagon in the game's data (Footprint5x5Contour): 5 wide, and 2 at its top and bottom.
+    """
+    return 1 if right - left == TOWN_HALL_WIDTH else 0
+
+
+@jit
 def mark_footprint(world, slot, value):
     """Block (1) or free (0) the cells that a structure or resource stands on."""
     left, bottom, right, top = footprint_cells(world.type[slot], world.x[slot], world.y[slot])
+    cut = cut_corners(left, right)
     for row in range(max(bottom, 0), min(top, MAP_SIZE)):
-        for column in range(max(left, 0), min(right, MAP_SIZE)):
+        inset = cut if row == bottom or row == top - 1 else 0
+        for column in range(max(left + inset, 0), min(right - inset, MAP_SIZE)):
             world.obstacles[row, column] = value
     world.obstacles_changed += 1
 

@@ -165,6 +165,7 @@ WORLD = np.dtype(
         ("in_sight", np.uint8, (MAX_UNITS,)),  # bit p-1: player p saw it when snapshots were last looked at
         # walking
         ("speed", np.float64, (MAX_UNITS,)),  # world units a game loop, now
+        ("brakes", np.uint8, (MAX_UNITS,)),  # it has begun to, on its way to where it walks
         ("planted", np.uint8, (MAX_UNITS,)),  # stands its ground in this game loop: nobody pushes it
         ("passes", np.uint8, (MAX_UNITS,)),  # walks through other units in this game loop, and they through it
         ("way", np.uint8, (MAX_UNITS,)),  # of paths.py: how the unit gets to its goal
