@@ -352,6 +352,8 @@ def burst(world, unit_type, owner, tag, x, y):
 @jit
 def regenerate(world):
     """One game loop of the regeneration of health."""
+    if world.regenerating == 0:
+        return
     for slot in range(world.slots):
         unit_type = world.type[slot]
         if REGENERATION[unit_type] > 0.0 and world.health[slot] < HEALTH[unit_type]:

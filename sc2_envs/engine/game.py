@@ -54,6 +54,7 @@ def new_episode(world, playable, revealed, camera):
     world.reached_age = 0
     world.settled_age = 0
     world.missiles = 0
+    world.regenerating = 0
     world.hurt = 0
     world.dying = 0
     world.deaths = 0

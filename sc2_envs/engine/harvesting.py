@@ -53,6 +53,7 @@ WAITING = 4  # at a resource where another is at work
 LOAD = np.array([0, 5, 4], np.int32)  # a trip
 HARVEST_LOOPS = np.array([0.0, 2.786, 1.981]) * 16  # for which the resource is occupied
 LEAVE_LOOPS = np.array([0.0, 0.5, 0.0]) * 16  # that the worker then stands before it goes
+TURN_LOOPS = 4.0  # after which it faces the resource, wherever it came from
 SEARCH_RADIUS = 10.0  # in which a worker looks for another mineral field
 
 # [?] game loops after which a waiting worker looks again whether it had better go elsewhere
@@ -85,7 +86,8 @@ def harvest(world, slot):
 def work_on_resource(world, slot, resource):
     """One game loop of the harvest itself."""
     world.planted[slot] = 1
-    turn_to(world, slot, world.x[resource], world.y[resource])
+    if world.timer[slot] > HARVEST_LOOPS[resource_kind(world, resource)] - TURN_LOOPS:
+        turn_to(world, slot, world.x[resource], world.y[resource])
     world.timer[slot] -= 1.0
     if world.timer[slot] <= 0.0:
         take_load(world, slot, resource)

@@ -216,20 +216,24 @@ def separate_units(world):
 
     Last come those that nobody can push, so that none of the other pushes leaves a unit inside them.
     """
-    widest = fill_cells(world)
-    world.contacts = 0
+    jostle = False
     for slot in range(world.slots):
-        if world.moved[slot] != SETTLED and collides(world, slot):
-            part_from_neighbours(world, slot, widest)
-    empty_cells(world)
-    for slot in range(world.slots):
-        if world.blocker[slot] != 0:
-            pass_by(world, slot, np.int64(world.blocker[slot]) - 1)
-            world.blocker[slot] = 0
-    for contact in range(world.contacts):
-        push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
-    for contact in range(world.contacts - 1, -1, -1):  # and back, for those between two
-        push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
+        jostle |= world.moved[slot] != SETTLED and collides(world, slot)
+    if jostle:
+        widest = fill_cells(world)
+        world.contacts = 0
+        for slot in range(world.slots):
+            if world.moved[slot] != SETTLED and collides(world, slot):
+                part_from_neighbours(world, slot, widest)
+        empty_cells(world)
+        for slot in range(world.slots):
+            if world.blocker[slot] != 0:
+                pass_by(world, slot, np.int64(world.blocker[slot]) - 1)
+                world.blocker[slot] = 0
+        for contact in range(world.contacts):
+            push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
+        for contact in range(world.contacts - 1, -1, -1):  # and back, for those between two
+            push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
     for slot in range(world.slots):
         if world.moved[slot] != SETTLED:
             calm_down(world, slot)

@@ -36,6 +36,7 @@ from sc2_envs.engine.units import (
     NOTHING,
     RADIUS,
     SHIELDS,
+    TOWN_HALL_WIDTH,
     cut_corners,
     footprint_cells,
     player_relative,
@@ -84,12 +85,12 @@ TABLES_INT32 = np.zeros((len(_CONTENTS), 0), np.uint8)
 _MINIMAP_CONTENTS = np.array(
     [NOTHING_YET if layer.name == "unit_type" else _CONTENTS.index(layer.name) for layer in MINIMAP_LAYERS], np.int64
 )
-# Masks of layers, by bits: those that show something of every unit, and two that few games have anything to show in.
-_ALWAYS = sum(
-    1 << content for content in (PLAYER_ID, PLAYER_RELATIVE, UNIT_TYPE, UNIT_HIT_POINTS, UNIT_HIT_POINTS_RATIO)
-)
-_ENERGY_LAYERS = 1 << UNIT_ENERGY | 1 << UNIT_ENERGY_RATIO
-_SHIELD_LAYERS = 1 << UNIT_SHIELDS | 1 << UNIT_SHIELDS_RATIO
+# What shows something of units; of snapshots, which have no hit points and the like, it is zero in the first of these.
+_CHANGE_IN_THE_FOG = (
+    SELECTED, UNIT_HIT_POINTS, UNIT_HIT_POINTS_RATIO, UNIT_ENERGY, UNIT_ENERGY_RATIO, UNIT_SHIELDS, UNIT_SHIELDS_RATIO,
+    ACTIVE, ALERTS,
+)  # fmt: skip
+_OF_UNITS = (*_CHANGE_IN_THE_FOG, PLAYER_ID, PLAYER_RELATIVE, UNIT_TYPE, BUILD_PROGRESS)
 
 # Height of the mini-games' flat ground: 21.25 a world unit at z = 8 on the scale of the game's other maps. Should the
 # game scale it to the highest ground of the map instead, it would be 255.
@@ -98,7 +99,17 @@ NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
 ALERT_LOOPS = 22  # [?] for about a second the minimap shows where a unit was hurt
 FULL_SHARE = 16  # of a pixel that a disc covers wholly
-SHARE_BITS = 24  # shares are summed in steps of 2^-24: no order of the sum and no last digit of a float shows
+SHARE_BITS = 19  # shares are summed in steps of 2^-19: no order of the sum and no last digit of a float shows
+PLACE_BITS = 20  # places within a pixel are told apart to 2^-20 of its side
+PLACES = float(1 << PLACE_BITS)
+STAMPS = 64  # discs of structures whose shares are remembered
+STAMP_PIXELS = 512  # of the largest of them
+# The area right of t in the upper half of the unit circle's disc is (1 - t)^1.5 / 2 times a polynomial: its coefficients,
+# from the values at nine Chebyshev points of 0..1
+TAIL = (
+    1.57079632744, 0.356194385545, -0.0547540341345, 0.0194197335661, -0.00919982680916,
+    0.00477489130342, -0.00223946411015, 0.000749791069998, -0.00012372108203,
+)  # fmt: skip
 MOST_UNITS = 255  # of the two density layers, a byte each in the game
 
 # Units are drawn by falling radius: rank 0 first.
@@ -115,8 +126,7 @@ class Scratch(NamedTuple):
 
     top: NDArray[np.uint32]  # (H*W,): place in the order of drawing of the top unit
     discs: NDArray[np.int32]  # (H*W,): how many units cover the pixel; zero before and after
-    share: NDArray[np.int64]  # (H*W,): sum of the shares for unit_density_aa; zero before and after
-    share_pixels: NDArray[np.uint32]  # (H*W+1,): the pixels that have one
+    share: NDArray[np.uint32]  # (H*W,): sum of the shares for unit_density_aa; zero before and after
     pixels: NDArray[np.uint32]  # (H*W+1,): the pixels that show a unit ...
     units: NDArray[np.uint32]  # (H*W,): ... which one, by its place in the order of drawing ...
     density: NDArray[np.int32]  # (H*W,): ... and how many cover them
@@ -124,13 +134,18 @@ class Scratch(NamedTuple):
     types: NDArray[np.uint32]  # (MAX_DRAWN,): their rows of the unit table, in the same order ...
     x: NDArray[np.float64]  # (MAX_DRAWN,): ... their positions ...
     y: NDArray[np.float64]  # (MAX_DRAWN,)
-    codes: NDArray[np.int32]  # (MAX_DRAWN,): ... and what a layer shows of them
+    values: NDArray[np.int32]  # (contents, MAX_DRAWN): ... what each layer shows of them ...
+    codes: NDArray[np.int32]  # (MAX_DRAWN,): ... and how the present layer writes it
     ranks: NDArray[np.int32]  # for sorting
     column_x: NDArray[np.float64]  # (W,): world x of the pixels' centres
     row_y: NDArray[np.float64]  # (H,): and y
-    column_strips: NDArray[np.float64]  # (W+1,): see `strip`, for the lines between the columns
-    corners: NDArray[np.float64]  # (W+1,): see `corner`, for the upper corners of a row of pixels
+    column_strips: NDArray[np.float64]  # see `strip`, for the lines between the columns of a disc
+    corners: NDArray[np.float64]  # see `corner`, for the upper corners of a row of its pixels
     column_cells: NDArray[np.uint32]  # (W,): x of the columns' cells
+    stamp_keys: NDArray[np.int64]  # (STAMPS,): which disc is remembered there, 0 = none ...
+    stamp_radius: NDArray[np.float64]  # (STAMPS,): ... with this radius in pixels
+    stamps: NDArray[np.uint32]  # (STAMPS, STAMP_PIXELS): the shares of its pixels
+    stamp: NDArray[np.uint32]  # shares of the pixels of any disc
 
 
 def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
@@ -141,11 +156,11 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
     """
     width, height = max(sizes[0::2]), max(sizes[1::2])
     size = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
+    across = int(2 * _RADII[0] * sizes[0] / CAMERA_WIDTH) + 2  # pixels of a side of the largest disc
     return Scratch(
         top=np.zeros(size, np.uint32),
         discs=np.zeros(size, np.int32),
-        share=np.zeros(size, np.int64),
-        share_pixels=np.zeros(size + 1, np.uint32),
+        share=np.zeros(size, np.uint32),
         pixels=np.zeros(size + 1, np.uint32),
         units=np.zeros(size, np.uint32),
         density=np.zeros(size, np.int32),
@@ -153,13 +168,18 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
         types=np.zeros(MAX_DRAWN, np.uint32),
         x=np.zeros(MAX_DRAWN),
         y=np.zeros(MAX_DRAWN),
+        values=np.zeros((len(_CONTENTS), MAX_DRAWN), np.int32),
         codes=np.zeros(MAX_DRAWN, np.int32),
         ranks=np.zeros(_RANKS + 1, np.int32),
         column_x=np.zeros(width),
         row_y=np.zeros(height),
-        column_strips=np.zeros(width + 1),
-        corners=np.zeros(width + 1),
+        column_strips=np.zeros(across + 1),
+        corners=np.zeros(across + 1),
         column_cells=np.zeros(width, np.uint32),
+        stamp_keys=np.zeros(STAMPS, np.int64),
+        stamp_radius=np.zeros(STAMPS),
+        stamps=np.zeros((STAMPS, STAMP_PIXELS), np.uint32),
+        stamp=np.zeros(across * across, np.uint32),
     )
 
 
@@ -170,7 +190,6 @@ def scratch_of(scratch, width, height):
         scratch.top,
         scratch.discs,
         scratch.share,
-        scratch.share_pixels,
         scratch.pixels,
         scratch.units,
         scratch.density,
@@ -178,6 +197,7 @@ def scratch_of(scratch, width, height):
         scratch.types,
         scratch.x,
         scratch.y,
+        scratch.values,
         scratch.codes,
         scratch.ranks,
         scratch.column_x[:width],
@@ -185,6 +205,10 @@ def scratch_of(scratch, width, height):
         scratch.column_strips,
         scratch.corners,
         scratch.column_cells,
+        scratch.stamp_keys,
+        scratch.stamp_radius,
+        scratch.stamps,
+        scratch.stamp,
     )
 
 
@@ -269,21 +293,27 @@ def draw_visibility(world, player, scratch, out, first):
 
 
 @jit
-def draw_footprints(count, scratch, out, first, corners):
-    """Zero the pixels whose cells are covered by the footprints of what the player sees or remembers.
-
-    corners: whether the corners that are cut for walking are covered too.
-    """
+def draw_footprints(count, scratch, out, first):
+    """Zero the pixels where the footprints of what the player sees or remembers keep units from walking."""
     for unit in range(count):
         unit_type = scratch.types[unit]
         if RADIUS[unit_type] < _LEAST_WITH_FOOTPRINT:
             break
         if FOOTPRINT_WIDTH[unit_type] > 0:
             left, bottom, right, top = footprint_cells(unit_type, scratch.x[unit], scratch.y[unit])
-            cut = 0 if corners else cut_corners(left, right)
+            cut = cut_corners(left, right)
             clear_cells(out, first, scratch, left, bottom + cut, right, top - cut)
             if cut:
                 clear_cells(out, first, scratch, left + cut, bottom, right - cut, top)
+
+
+@jit
+def draw_cut_corners(count, scratch, out, first):
+    """Zero the pixels of footprints' corners where units walk but nothing can be built."""
+    for unit in range(count):
+        if FOOTPRINT_WIDTH[scratch.types[unit]] == TOWN_HALL_WIDTH:
+            cells = footprint_cells(scratch.types[unit], scratch.x[unit], scratch.y[unit])
+            clear_cells(out, first, scratch, *cells)
 
 
 @jit
@@ -297,16 +327,26 @@ def clear_cells(out, first, scratch, left, bottom, right, top):
 
 
 @jit
-def draw_ground(world, player, content, count, scratch, out, first):
-    """A layer without its units. Values of these layers are their codes too."""
+def draw_ground(world, player, content, count, scratch, out, first, pathable):
+    """A layer without its units. Values of these layers are their codes too.
+
+    pathable: where the layer PATHABLE of this game begins, -1 where it has not been drawn.
+    """
     if content == HEIGHT_MAP:
         fill_rectangle(out, first, scratch, 0.0, 0.0, MAP_SIZE, MAP_SIZE, GROUND_HEIGHT)
     elif content == VISIBILITY_MAP:
         draw_visibility(world, player, scratch, out, first)
+    elif content == BUILDABLE and pathable >= 0:
+        layer, drawn = out[first:], out[pathable:]
+        for pixel in range(len(scratch.column_x) * len(scratch.row_y)):
+            layer[pixel] = drawn[pixel]
+        draw_cut_corners(count, scratch, out, first)
     elif content == PATHABLE or content == BUILDABLE:
         left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
         fill_rectangle(out, first, scratch, left, bottom, right, top, 1)
-        draw_footprints(count, scratch, out, first, content == BUILDABLE)
+        draw_footprints(count, scratch, out, first)
+        if content == BUILDABLE:
+            draw_cut_corners(count, scratch, out, first)
     else:
         fill(out, first, len(scratch.column_x) * len(scratch.row_y), 0)
 
@@ -347,86 +387,11 @@ def sort_units(world, player, scratch):
 
 
 @jit
-def shown_layers(world, player, count, scratch):
-    """Mask of the layers of units that show anything of the units seen."""
-    selected, energy, shields, active, progress, alerts = False, False, False, False, False, False
-    for unit in range(count):
-        slot = scratch.order[unit]
-        if slot >= MAX_UNITS:
-            progress = True
-            continue
-        selected |= world.selected[slot] != 0
-        energy |= world.energy[slot] > 0.0
-        shields |= world.shields[slot] > 0.0
-        active |= world.queue_count[slot] != 0
-        progress |= world.progress[slot] < 1.0
-        alerts |= world.hurt_loop[slot] != 0
-    return (
-        _ALWAYS
-        | selected * (1 << SELECTED)
-        | energy * _ENERGY_LAYERS
-        | shields * _SHIELD_LAYERS
-        | active * (1 << ACTIVE)
-        | progress * (1 << BUILD_PROGRESS)
-        | alerts * (1 << ALERTS)
-    )
-
-
-@jit
 def ratio(value, maximum):
     """Share of the maximum as 0..255."""
     if maximum <= 0.0:
         return 0
     return int(value / maximum * FULL_RATIO)
-
-
-@jit
-def unit_value(world, player, content, unit, scratch):
-    """What a layer shows of a unit or snapshot."""
-    slot = scratch.order[unit]
-    unit_type = scratch.types[unit]
-    if content == UNIT_TYPE:
-        return int64(ID[unit_type])
-    if slot >= MAX_UNITS:
-        return snapshot_value(world, player, content, int64(slot) - MAX_UNITS)
-    if content == PLAYER_ID:
-        return player_id(world.owner[slot])
-    if content == PLAYER_RELATIVE:
-        return player_relative(world.owner[slot], player)
-    if content == SELECTED:
-        return (int64(world.selected[slot]) >> (player - 1)) & 1
-    if content == UNIT_HIT_POINTS:
-        return int(world.health[slot] + 0.5)
-    if content == UNIT_HIT_POINTS_RATIO:
-        return ratio(world.health[slot], HEALTH[unit_type])
-    if content == UNIT_ENERGY:
-        return int(world.energy[slot] + 0.5)
-    if content == UNIT_ENERGY_RATIO:
-        return ratio(world.energy[slot], ENERGY[unit_type])
-    if content == UNIT_SHIELDS:
-        return int(world.shields[slot] + 0.5)
-    if content == UNIT_SHIELDS_RATIO:
-        return ratio(world.shields[slot], SHIELDS[unit_type])
-    if content == ACTIVE:
-        return 1 if world.queue_count[slot] > 0 else 0
-    if content == BUILD_PROGRESS:
-        return progress_value(world.progress[slot])
-    # ALERTS
-    hurt = world.hurt_loop[slot] > 0 and world.game_loop - world.hurt_loop[slot] < ALERT_LOOPS
-    return 1 if hurt and world.owner[slot] == player else 0
-
-
-@jit
-def snapshot_value(world, player, content, index):
-    """What a layer shows of a snapshot: nothing of what changes in the fog."""
-    owner = world.snapshot_owner[player - 1, index]
-    if content == PLAYER_ID:
-        return player_id(owner)
-    if content == PLAYER_RELATIVE:
-        return player_relative(owner, player)
-    if content == BUILD_PROGRESS:
-        return progress_value(world.snapshot_progress[player - 1, index])
-    return 0
 
 
 @jit
@@ -439,6 +404,43 @@ def player_id(owner):
 def progress_value(progress):
     """Progress of construction as 0..255; 0 when it is finished."""
     return 0 if progress >= 1.0 else int(progress * FULL_RATIO)
+
+
+@jit
+def note_values(world, player, count, scratch):
+    """Note what every layer shows of each unit and snapshot; returns the mask of the layers that show anything.
+
+    A snapshot shows nothing of what changes in the fog.
+    """
+    values = scratch.values
+    shown = 0
+    for unit in range(count):
+        slot = int64(scratch.order[unit])
+        unit_type = scratch.types[unit]
+        values[UNIT_TYPE, unit] = ID[unit_type]
+        if slot < MAX_UNITS:
+            owner, progress = world.owner[slot], world.progress[slot]
+            values[SELECTED, unit] = (world.selected[slot] >> (player - 1)) & 1
+            values[UNIT_HIT_POINTS, unit] = int(world.health[slot] + 0.5)
+            values[UNIT_HIT_POINTS_RATIO, unit] = ratio(world.health[slot], HEALTH[unit_type])
+            values[UNIT_ENERGY, unit] = int(world.energy[slot] + 0.5)
+            values[UNIT_ENERGY_RATIO, unit] = ratio(world.energy[slot], ENERGY[unit_type])
+            values[UNIT_SHIELDS, unit] = int(world.shields[slot] + 0.5)
+            values[UNIT_SHIELDS_RATIO, unit] = ratio(world.shields[slot], SHIELDS[unit_type])
+            values[ACTIVE, unit] = world.queue_count[slot] > 0
+            hurt = world.hurt_loop[slot] > 0 and world.game_loop - world.hurt_loop[slot] < ALERT_LOOPS
+            values[ALERTS, unit] = hurt and owner == player
+        else:
+            owner = world.snapshot_owner[player - 1, slot - MAX_UNITS]
+            progress = world.snapshot_progress[player - 1, slot - MAX_UNITS]
+            for content in _CHANGE_IN_THE_FOG:
+                values[content, unit] = 0
+        values[PLAYER_ID, unit] = player_id(owner)
+        values[PLAYER_RELATIVE, unit] = player_relative(owner, player)
+        values[BUILD_PROGRESS, unit] = progress_value(progress)
+        for content in _OF_UNITS:
+            shown |= (values[content, unit] != 0) << content
+    return shown
 
 
 @jit
@@ -515,85 +517,132 @@ def finish_cover(scratch, drawn):
 
 
 @jit
-def draw_units(world, player, content, shown, count, drawn, scratch, tables, out, first):
-    """What a layer shows of the units, into the pixels that they cover; `shown` of shown_layers."""
+def draw_units(content, shown, count, drawn, scratch, tables, out, first):
+    """What a layer shows of the units, into the pixels that they cover; `shown` of note_values."""
     layer = out[first:]
     if content == UNIT_DENSITY:
         for i in range(drawn):
             layer[scratch.pixels[i]] = scratch.density[i]
     elif (shown >> content) & 1:
-        anything = 0
         for unit in range(count):
-            scratch.codes[unit] = encode(tables, content, unit_value(world, player, content, unit, scratch))
-            anything |= scratch.codes[unit]
-        if anything:
-            for i in range(drawn):
-                layer[scratch.pixels[i]] = scratch.codes[scratch.units[i]]
+            scratch.codes[unit] = encode(tables, content, scratch.values[content, unit])
+        for i in range(drawn):
+            layer[scratch.pixels[i]] = scratch.codes[scratch.units[i]]
 
 
 # --- unit_density_aa ---
 
 
 @jit
-def strip(line, radius):
-    """Area between 0 and `line` under the upper half of a circle round 0; negative left of it."""
-    if abs(line) >= radius:
-        return math.copysign(math.pi / 4 * radius * radius, line)
-    t = line / radius
-    return 0.5 * (t * math.sqrt(1.0 - t * t) + math.asin(t)) * radius * radius
+def strip(line, inverse, quarter):
+    """Area between 0 and `line` under the upper half of a circle round 0; negative left of it.
+
+    inverse: of the radius; quarter: of the disc's area. Within 1e-9 of it, and far faster than by an arc sine.
+    """
+    c = TAIL
+    t = min(abs(line) * inverse, 1.0)
+    t_2 = t * t
+    t_4 = t_2 * t_2
+    low = (c[0] + c[1] * t) + (c[2] + c[3] * t) * t_2
+    high = (c[4] + c[5] * t) + (c[6] + c[7] * t) * t_2
+    rest = 1.0 - t
+    tail = rest * math.sqrt(rest) * (low + (high + c[8] * t_4) * t_4)
+    return math.copysign(quarter * (1.0 - tail * (2.0 / math.pi)), line)
 
 
 @jit
-def corner(x, y, strip_x, strip_y, radius):
-    """Area of the disc round 0 that lies left of x and below y."""
-    quarter = math.pi / 4 * radius * radius
+def corner(x, y, strip_x, strip_y, radius, quarter):
+    """Area of the disc round 0 that lies left of x and below y; quarter: of the disc."""
     if x * x + y * y < radius * radius:
         return x * y + strip_x + strip_y + quarter
-    if x < 0.0 and y < 0.0:
-        return 0.0
-    if x < 0.0:
-        return 2.0 * (strip_x + quarter)
-    if y < 0.0:
-        return 2.0 * (strip_y + quarter)
-    return 2.0 * (strip_x + strip_y)
+    right, above = x >= 0.0, y >= 0.0
+    if right and above:
+        return 2.0 * (strip_x + strip_y)
+    return 2.0 * (right * (strip_y + quarter) + above * (strip_x + quarter))
+
+
+@jit
+def disc_shares(x, y, radius, left, top, columns, rows, scratch, out):
+    """Shares that a disc has of the pixels of the rectangle round it, row by row, in steps of 2^-SHARE_BITS.
+
+    A pixel's share is the area of the disc below and left of its lower right corner, less those of the other corners.
+    """
+    strips, corners = scratch.column_strips, scratch.corners
+    quarter, inverse = math.pi / 4 * radius * radius, 1.0 / radius
+    for i in range(1, columns):
+        strips[i] = strip(left + i - x, inverse, quarter)
+    for i in range(columns + 1):
+        corners[i] = 0.0
+    entry = 0
+    for row in range(1, rows + 1):
+        row_strip = strip(top + row - y, inverse, quarter) if row < rows else quarter
+        above, beside = 0.0, 0.0
+        for i in range(1, columns + 1):
+            if i == columns:
+                below = 2.0 * (row_strip + quarter)
+            elif row == rows:
+                below = 2.0 * (strips[i] + quarter)
+            else:
+                below = corner(left + i - x, top + row - y, strips[i], row_strip, radius, quarter)
+            area = below - beside - corners[i] + above
+            above, beside = corners[i], below
+            corners[i] = below
+            out[entry] = max(int(area * (FULL_SHARE << SHARE_BITS) + 0.5), 0)
+            entry += 1
+
+
+@jit
+def stamp_of(unit_type, x, y, radius, left, top, columns, rows, scratch):
+    """Index of the stamp with the shares of a structure's disc, drawn anew where it is another's; x and y in [0, 1).
+
+    Structures stand on the grid of cells, so that few places within a pixel occur.
+    """
+    key = (np.int64(unit_type) << 2 * PLACE_BITS | np.int64(x * PLACES) << PLACE_BITS | np.int64(y * PLACES)) + 1
+    index = (key ^ key >> PLACE_BITS ^ key >> (2 * PLACE_BITS - 3)) & (STAMPS - 1)
+    if scratch.stamp_keys[index] != key or scratch.stamp_radius[index] != radius:
+        disc_shares(x, y, radius, left, top, columns, rows, scratch, scratch.stamps[index])
+        scratch.stamp_keys[index] = key
+        scratch.stamp_radius[index] = radius
+    return index
 
 
 @jit
 def draw_shares(world, player, count, width, height, scratch, out, first):
     """Draw unit_density_aa: the sum of the discs' shares of each pixel, rounded down."""
-    strips, corners, share = scratch.column_strips, scratch.corners, scratch.share
     scale = width / CAMERA_WIDTH
-    drawn = 0
+    first_row, last_row = height, 0
     for unit in range(count):
-        radius = RADIUS[scratch.types[unit]] * scale
-        x = width / 2 + (scratch.x[unit] - world.camera_x[player - 1]) * scale
-        y = height / 2 - (scratch.y[unit] - world.camera_y[player - 1]) * scale
-        left, right = max(0, int(np.floor(x - radius))), min(width, int(np.floor(x + radius)) + 1)
-        top, bottom = max(0, int(np.floor(y - radius))), min(height, int(np.floor(y + radius)) + 1)
-        if left >= right or top >= bottom:
+        unit_type = scratch.types[unit]
+        radius = RADIUS[unit_type] * scale
+        # to a millionth of a pixel, so that a disc's shares do not depend on the pixel it stands in
+        x = np.floor((width / 2 + (scratch.x[unit] - world.camera_x[player - 1]) * scale) * PLACES + 0.5) / PLACES
+        y = np.floor((height / 2 - (scratch.y[unit] - world.camera_y[player - 1]) * scale) * PLACES + 0.5) / PLACES
+        if x + radius <= 0.0 or x - radius >= width or y + radius <= 0.0 or y - radius >= height:
             continue
-        top_strip = strip(top - y, radius)
-        for line in range(left, right + 1):
-            strips[line] = strip(line - x, radius)
-            corners[line] = corner(line - x, top - y, strips[line], top_strip, radius)
-        for row in range(top, bottom):
-            row_strip = strip(row + 1 - y, radius)
-            above, beside = corners[left], corner(left - x, row + 1 - y, strips[left], row_strip, radius)
-            corners[left] = beside
-            for column in range(left, right):
-                below = corner(column + 1 - x, row + 1 - y, strips[column + 1], row_strip, radius)
-                area = below - beside - corners[column + 1] + above
-                above, beside = corners[column + 1], below
-                corners[column + 1] = below
-                pixel = row * width + column
-                added = int(area * (FULL_SHARE << SHARE_BITS) + 0.5)
-                scratch.share_pixels[drawn] = pixel
-                drawn += (share[pixel] == 0) & (added > 0)
-                share[pixel] += added
-    for i in range(drawn):
-        pixel = scratch.share_pixels[i]
-        out[first + pixel] = min(share[pixel] >> SHARE_BITS, MOST_UNITS)
-        share[pixel] = 0
+        column, row = int(np.floor(x)), int(np.floor(y))
+        x -= column
+        y -= row
+        left, top = int(np.floor(x - radius)), int(np.floor(y - radius))
+        columns, rows = int(np.floor(x + radius)) + 1 - left, int(np.floor(y + radius)) + 1 - top
+        stamp = scratch.stamp
+        if FOOTPRINT_WIDTH[unit_type] > 0 and columns * rows <= STAMP_PIXELS:
+            stamp = scratch.stamps[stamp_of(unit_type, x, y, radius, left, top, columns, rows, scratch)]
+        else:
+            disc_shares(x, y, radius, left, top, columns, rows, scratch, stamp)
+        column += left
+        row += top
+        left, right = max(0, column), min(width, column + columns)
+        first_row, last_row = min(first_row, max(0, row)), max(last_row, min(height, row + rows))
+        for line in range(max(0, row), min(height, row + rows)):
+            shares = scratch.share[line * width + left : line * width + right]
+            added = stamp[(line - row) * columns + left - column :]
+            for i in range(len(shares)):
+                shares[i] += added[i]
+    start, size = first_row * width, max(last_row - first_row, 0) * width
+    shares, pixels = scratch.share[start : start + size], out[first + start : first + start + size]
+    for i in range(size):
+        pixels[i] = min(shares[i] >> SHARE_BITS, MOST_UNITS)
+        shares[i] = 0
 
 
 # --- what Python calls ---
@@ -625,13 +674,16 @@ def _draw_screen(worlds, mask, player, sizes, layers, tables, scratch, out):
         for row in range(height):
             area.row_y[row] = screen_point(world, player, width, height, 0, row)[1]
         count = sort_units(world, player, area)
-        shown = shown_layers(world, player, count, area)
+        shown = note_values(world, player, count, area)
         drawn = cover_discs(world, player, count, width, height, area)
         finish_cover(area, drawn)
+        pathable = -1
         for channel in range(channels):
             first = (game * channels + channel) * size
-            draw_ground(world, player, layers[channel], count, area, flat, first)
-            draw_units(world, player, layers[channel], shown, count, drawn, area, tables, flat, first)
+            draw_ground(world, player, layers[channel], count, area, flat, first, pathable)
+            if layers[channel] == PATHABLE:
+                pathable = first
+            draw_units(layers[channel], shown, count, drawn, area, tables, flat, first)
             if layers[channel] == UNIT_DENSITY_AA:
                 draw_shares(world, player, count, width, height, area, flat, first)
 
@@ -651,14 +703,17 @@ def _draw_minimap(worlds, mask, player, sizes, layers, tables, scratch, out):
             continue
         world = worlds[game]
         count = sort_units(world, player, area)
-        shown = shown_layers(world, player, count, area)
+        shown = note_values(world, player, count, area)
         drawn = cover_squares(count, width, height, area)
         finish_cover(area, drawn)
+        pathable = -1
         for channel in range(channels):
             first = (game * channels + channel) * size
             content = _MINIMAP_CONTENTS[layers[channel]]
-            draw_ground(world, player, content, count, area, flat, first)
-            draw_units(world, player, content, shown, count, drawn, area, tables, flat, first)
+            draw_ground(world, player, content, count, area, flat, first, pathable)
+            if content == PATHABLE:
+                pathable = first
+            draw_units(content, shown, count, drawn, area, tables, flat, first)
             if content == CAMERA:
                 draw_camera(world, player, width, height, sizes[1] / sizes[0], flat, first)
 

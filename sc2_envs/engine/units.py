@@ -263,6 +263,7 @@ def create_unit(world, unit_type, owner, x, y):
     world.queue_loops[slot] = 0.0
     world.rally[slot] = 0
     world.rally_target[slot] = 0
+    world.regenerating += REGENERATION[unit_type] > 0.0
     if owner != NEUTRAL:
         world.population[owner - 1] += 1
     if FOOTPRINT_WIDTH[unit_type] > 0:
@@ -280,6 +281,7 @@ def remove_unit(world, slot):
     if FOOTPRINT_WIDTH[unit_type] > 0:
         mark_footprint(world, slot, 0)
     world.vision_changed = 1
+    world.regenerating -= REGENERATION[unit_type] > 0.0
     if owner != NEUTRAL:
         world.population[owner - 1] -= 1
     world.type[slot] = NOTHING
