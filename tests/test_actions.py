@@ -25,6 +25,7 @@ from sc2_envs.actions import (
     FunctionKind,
     InvalidActionError,
 )
+from sc2_envs.engine.abilities import ABILITIES, RAW_FUNCTION
 
 MARINES = ["no_op", "select_point", "select_rect", "select_army", "Move_screen", "Move_minimap", "Stop_quick"]
 ALL = ActionSet("all", screen_size=(64, 48), minimap_size=(32, 40))
@@ -430,6 +431,16 @@ def test_functions_are_pysc2s(pysc2_actions):
         theirs.append((number.value, name.value, kind.id, *ability, arguments[kind.id]))
     ours = [(f.id, f.name, f.kind.name, f.ability_id, f.general_id, f.arguments) for f in FUNCTIONS]
     assert ours == sorted(theirs)
+
+
+def test_raw_functions_of_orders_are_pysc2s(pysc2_actions):
+    """As feature_units and raw_units name an order: of several functions of its ability the one with the lowest id."""
+    theirs = {}
+    for call in _assigned(pysc2_actions, "_RAW_FUNCTIONS").elts:
+        if call.func.attr == "raw_ability":
+            theirs.setdefault(call.args[3].value, []).append(call.args[0].value)
+    for ability in ABILITIES:
+        assert RAW_FUNCTION[ability] == min(theirs[ability]), ability
 
 
 def test_arguments_are_pysc2s(pysc2_actions):

@@ -64,6 +64,21 @@ def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
     assert "compiling the engine" in announced
 
 
+@pytest.mark.timeout(900)
+def test_a_cache_is_one_checkouts_and_notices_new_times_of_files(tmp_path):
+    """Numba looks at path and time of a file: what another checkout compiled, or another time, it compiles anew."""
+    code = "from sc2_envs.engine import compile; print(compile.source_hash(), compile._file_times())"
+    answers = []
+    for name in ("one", "two"):
+        root = tmp_path / name
+        shutil.copytree(PACKAGE, root / "sc2_envs", ignore=shutil.ignore_patterns("__pycache__"))
+        for _ in range(2):
+            answers.append(subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True).split())
+            os.utime(root / "sc2_envs" / "engine" / "units.py", (1e9, 1e9))
+    assert [answer[0] == answers[0][0] for answer in answers] == [True, True, False, False]
+    assert answers[0][1] != answers[1][1] and answers[2][1] != answers[3][1]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_eight_processes_on_an_empty_cache_compile_once_and_all_work(tmp_path):

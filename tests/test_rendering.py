@@ -162,7 +162,8 @@ def ground(world, player, x, y):
     """Layers without units; x (W,) and y (H,) are the pixels' centres."""
     on_map = ((y >= 0) & (y < MAP))[:, None] & ((x >= 0) & (x < MAP))[None, :]
     left, bottom, right, top = world["playable"]
-    playable = ((y >= bottom) & (y < top))[:, None] & ((x >= left) & (x < right))[None, :]
+    buildable = ((y >= bottom) & (y < top))[:, None] & ((x >= left) & (x < right))[None, :]
+    pathable = buildable.copy()
     for thing in seen_units(world, player):
         if thing.unit.footprint[0]:
             left, bottom = (
@@ -171,15 +172,19 @@ def ground(world, player, x, y):
             )
             columns = (x >= left) & (x < left + thing.unit.footprint[0])
             rows = (y >= bottom) & (y < bottom + thing.unit.footprint[1])
-            playable &= ~(rows[:, None] & columns[None, :])
+            buildable &= ~(rows[:, None] & columns[None, :])
+            cut = thing.unit.footprint == (5, 5)
+            inner_columns = (x >= left + cut) & (x < left + thing.unit.footprint[0] - cut)
+            inner_rows = (y >= bottom + cut) & (y < bottom + thing.unit.footprint[1] - cut)
+            pathable &= ~(rows[:, None] & inner_columns[None, :] | inner_rows[:, None] & columns[None, :])
     cell_x = np.clip(np.floor(x), 0, MAP - 1).astype(int)
     cell_y = np.clip(np.floor(y), 0, MAP - 1).astype(int)
     visibility = world["visibility"][player - 1][np.ix_(cell_y, cell_x)]
     return {
         "height_map": np.where(on_map, 170, 0),
         "visibility_map": np.where(on_map, visibility, 0),
-        "pathable": playable.astype(int),
-        "buildable": playable.astype(int),
+        "pathable": pathable.astype(int),
+        "buildable": buildable.astype(int),
     }
 
 
@@ -620,6 +625,15 @@ def test_nobody_walks_or_builds_on_a_footprint():
         assert not layers[name][63 - 30, 40:42].any()
     fine = screen(world, (96, 96))  # 4 pixels a cell
     assert fine["pathable"].sum() == 16 * (22 * 16 - 9 - 2)
+
+
+def test_one_walks_but_does_not_build_at_the_corners_of_a_command_center():
+    world = make_worlds()[0]
+    put(world, ROW["CommandCenter"], PLAYER, 33.5, 27.5)
+    layers = minimap(world, (64, 64))
+    here = np.s_[63 - 29 : 64 - 25, 31:36]
+    assert not layers["buildable"][here].any()
+    assert layers["pathable"][here].tolist() == [[1, 0, 0, 0, 1], *[[0] * 5] * 3, [1, 0, 0, 0, 1]]
 
 
 def test_an_unseen_structure_does_not_show_in_what_is_pathable():

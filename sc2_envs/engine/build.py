@@ -1,6 +1,7 @@
 """Compiling entry points in a process of their own, in about half the time that Numba takes by itself.
 
     python -m sc2_envs.engine.build _play_steps _new_episodes
+    python -m sc2_envs.engine.build --all-but _play_steps
 
 Numba optimises every function together with all that it calls, and emits machine code for it; a rule that is ten calls
 deep goes through this ten times. Nobody calls the rules of this process but its entry points: so rules stay as they
@@ -18,6 +19,7 @@ from typing import Any
 from numba.core import codegen, cpu
 
 import sc2_envs.engine  # noqa: F401 (the entry points)
+import sc2_envs.sc2api.commands  # noqa: F401 (and these, of the protocol)
 from sc2_envs.engine.compile import entry_points
 
 
@@ -77,8 +79,10 @@ def only_optimised(names: set[str]) -> Iterator[None]:
 
 
 def main(names: list[str]) -> None:
-    """Compile the entry points of these names into the cache."""
+    """Compile the entry points of these names into the cache; after "--all-but", all others."""
     points = entry_points()
+    if names[:1] == ["--all-but"]:
+        names = [name for name in points if name not in names]
     with only_optimised(set(points)):
         for name in names:
             dispatcher, signatures = points[name]

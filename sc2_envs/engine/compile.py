@@ -1,9 +1,10 @@
 """Compiling the engine with Numba, once a machine, and noticing every edit.
 
-Numba's disk cache looks only at the file of a function, not at the files of the functions that it calls. The cache
-folder is therefore named by a hash of all the engine's sources, of Numba's version and of the CPU. Small rules
-(`jit`) are compiled into the few functions that Python calls (`entry`); only those are cached, so a later process
-loads a handful of files.
+Numba's disk cache looks only at the file of a function (its path, time and size), not at the files of the functions
+that it calls. The cache folder is therefore named by a hash of all the engine's sources and where they lie, of Numba's
+version and of the CPU, and it is complete only for files of the times that it was compiled from. Small rules (`jit`)
+are compiled into the few functions that Python calls (`entry`); only those are cached, so a later process loads a
+handful of files.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ _entries: list[tuple[Any, list[Any]]] = []
 
 
 def source_hash() -> str:
-    """Hash of what the compiled code depends on: the engine's sources, Python, Numba, LLVM and the CPU."""
+    """Hash of what the cached code depends on: the engine's sources and their place, Python, Numba, LLVM, the CPU."""
     digest = hashlib.sha256()
     package = _SOURCES.parent
+    digest.update(os.fsencode(package) + b"\0")
     vocabulary = [package / "actions.py", package / "features.py", package / "data" / "functions.csv"]
     compiled = [path for path in _SOURCES.glob("*.py") if path.name not in _NOT_COMPILED]
     for path in sorted([*compiled, *vocabulary]):
@@ -61,6 +63,20 @@ def source_hash() -> str:
     ):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _file_times() -> str:
+    """Times of the sources, which Numba's cache asks for too."""
+    times = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted(_SOURCES.glob("*.py"))]
+    return hashlib.sha256("\n".join(times).encode()).hexdigest()
+
+
+def _is_complete(done: Path) -> bool:
+    """Whether the cache with this mark holds what these sources compile to."""
+    try:
+        return done.read_text() == _file_times()
+    except OSError:
+        return False
 
 
 def _usable(folder: Path) -> bool:
@@ -134,8 +150,7 @@ def _build(folder: Path) -> None:
 
     What they leave undone, `_compile_entries` does in this process, more slowly.
     """
-    names = list(entry_points())
-    parts = [[name for name in names if name in _LARGEST], [name for name in names if name not in _LARGEST]]
+    parts = [list(_LARGEST), ["--all-but", *_LARGEST]]
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_OPT"}
     environment[CACHE_VARIABLE] = str(folder.parent)
     paths = [str(_SOURCES.parents[1]), os.environ.get("PYTHONPATH", "")]
@@ -184,7 +199,7 @@ def compile_engine(quiet: bool = False) -> None:
         _ready = True
         return
     done = CACHE_FOLDER / "complete"
-    if done.exists():
+    if _is_complete(done):
         _compile_entries()
         _ready = True
         return
@@ -202,11 +217,11 @@ def compile_engine(quiet: bool = False) -> None:
             ) from None
     try:
         start = time.monotonic()
-        if not done.exists():
+        if not _is_complete(done):
             _announce(f"compiling the engine, once for this version on this machine, into {CACHE_FOLDER} ...", quiet)
             _build(CACHE_FOLDER)
             _compile_entries()
-            done.touch()
+            done.write_text(_file_times())
             _announce(f"compiled in {time.monotonic() - start:.0f} s", quiet)
             _remove_unused()
         else:

@@ -23,7 +23,7 @@ from sc2_envs.engine.abilities import UNIT_ABILITIES, ability_mask
 from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.units import TABLE
+from sc2_envs.engine.units import GRID, TABLE
 
 # the camera's centre keeps this far from the sides of the playable area, as FindAndDefeatZerglings shows
 CAMERA_MARGIN_X = CAMERA_WIDTH / 2
@@ -68,13 +68,19 @@ _MODULES: tuple[ModuleType, ...] = (
     BUILD_MARINES,
 ) = range(len(_MODULES))
 
+
+def _to_grid(value: float) -> float:
+    """The position that the game has for one that is written with three decimals."""
+    return round(value * GRID) / GRID
+
+
 MAPS = {
     module.NAME: MapInfo(
         name=module.NAME,
         index=index,
         time_limit=module.TIME_LIMIT,
-        playable=module.PLAYABLE,
-        camera=module.CAMERA,
+        playable=Rectangle(*map(_to_grid, module.PLAYABLE)),
+        camera=(_to_grid(module.CAMERA[0]), _to_grid(module.CAMERA[1])),
         default_functions=module.FUNCTIONS,
         fog=getattr(module, "FOG", False),
     )

@@ -104,8 +104,8 @@ PLACE_BITS = 20  # places within a pixel are told apart to 2^-20 of its side
 PLACES = float(1 << PLACE_BITS)
 STAMPS = 64  # discs of structures whose shares are remembered
 STAMP_PIXELS = 512  # of the largest of them
-# The area right of t in the upper half of the unit circle's disc is (1 - t)^1.5 / 2 times a polynomial: its coefficients,
-# from the values at nine Chebyshev points of 0..1
+# The area right of t in the upper half of the unit circle's disc is (1 - t)^1.5 / 2 times a polynomial: its
+# coefficients, from the values at nine Chebyshev points of 0..1
 TAIL = (
     1.57079632744, 0.356194385545, -0.0547540341345, 0.0194197335661, -0.00919982680916,
     0.00477489130342, -0.00223946411015, 0.000749791069998, -0.00012372108203,
