@@ -45,7 +45,12 @@ class Args:
 
 
 # mean training return at which a mini-game counts as learnt
-THRESHOLDS = {"SC2MoveToBeacon-v0": 25.0, "SC2CollectMineralShards-v0": 45.0}
+THRESHOLDS = {
+    "SC2MoveToBeacon-v0": 25.0,
+    "SC2CollectMineralShards-v0": 45.0,
+    "SC2FindAndDefeatZerglings-v0": 12.0,
+    "SC2DefeatRoaches-v0": 30.0,
+}
 BOOTSTRAP_RESAMPLES = 10_000
 CURVE_POINTS = 200
 # Arguments that name, place or store a run and change nothing in what it learns.
