@@ -468,10 +468,10 @@ def test_a_worker_notices_nobody(world):
 
 def test_the_nearest_is_chosen_and_units_before_structures(world):
     marine = put(world, MARINE, 30, 30)
-    put(world, COMMAND_CENTER, 30, 34, ENEMY)
+    base = put(world, COMMAND_CENTER, 30, 34, ENEMY)
     put(world, MINERAL_FIELD, 31.5, 30, NEUTRAL)
     see(world)
-    assert acquire(world, marine, 5.5) == slot_of(world, 2)
+    assert acquire(world, marine, 5.5) == base
     far = put(world, ZERGLING, 35, 30, ENEMY)
     see(world)
     assert acquire(world, marine, 5.5) == far

@@ -15,7 +15,7 @@ from sc2_envs.engine.units import (
     remove_unit,
 )
 from sc2_envs.engine.vision import update_vision
-from sc2_envs.engine.world import ENEMY, MAX_SNAPSHOTS, NEUTRAL, PLAYER, WORLD
+from sc2_envs.engine.world import ENEMY, MAX_SNAPSHOTS, MAX_UNITS, NEUTRAL, PLAYER, WORLD
 
 HERE, AWAY = (20.5, 30.5), (45.5, 30.5)  # of a Marine, which sees 9 far
 
@@ -37,10 +37,11 @@ def go(world, slot, place):
 
 
 def remembered(world, player=PLAYER):
-    """(type, owner, tag, x, y, progress) of a player's snapshots."""
+    """(type, owner, number by age, x, y, progress) of a player's snapshots."""
     names = ("type", "owner", "tag", "x", "y", "progress")
-    columns = [world[f"snapshot_{name}"][player - 1][: int(world["snapshots"][player - 1])].tolist() for name in names]
-    return list(zip(*columns, strict=True))
+    columns = [world[f"snapshot_{name}"][player - 1][: int(world["snapshots"][player - 1])] for name in names]
+    columns[2] = columns[2] // MAX_UNITS
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_a_structure_that_goes_out_of_sight_is_remembered(world):

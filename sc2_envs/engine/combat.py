@@ -135,22 +135,12 @@ def in_range(world, slot, target):
 def take_target(world, slot, target):
     """From now on this is the unit that it fights."""
     world.target[slot] = world.tag[target]
-    world.target_slot[slot] = target
 
 
 @jit
 def target_of(world, slot):
     """Slot of the living unit that it fights, or NOBODY."""
-    tag = world.target[slot]
-    if tag == 0:
-        return NOBODY
-    target = world.target_slot[slot]
-    if world.tag[target] != tag:
-        target = slot_of(world, tag)
-        if target == NOBODY:
-            return NOBODY
-        world.target_slot[slot] = target
-    return target if world.type[target] != NOTHING else NOBODY
+    return slot_of(world, world.target[slot])
 
 
 # ---- the blow ----------------------------------------------------------------------------------------------------

@@ -196,26 +196,31 @@ def straight_length(x_1, y_1, x_2, y_2, stop, box, radius):
     distance = np.sqrt(dx * dx + dy * dy)
     left = distance - stop
     if box[2] > 0 and distance > 0.0:
-        across, along = dx / distance, dy / distance
+        # of the way for each unit on an axis
+        slope_x = distance / dx if dx != 0.0 else 0.0
+        slope_y = distance / dy if dy != 0.0 else 0.0
         cut = cut_corners(box[0], box[2])
-        left = min(left, length_to_box(x_1, y_1, across, along, box[0], box[1] + cut, box[2], box[3] - cut, radius))
+        left = min(left, length_to_box(x_1, y_1, slope_x, slope_y, box[0], box[1] + cut, box[2], box[3] - cut, radius))
         if cut:
-            left = min(left, length_to_box(x_1, y_1, across, along, box[0] + 1, box[1], box[2] - 1, box[3], radius))
+            left = min(left, length_to_box(x_1, y_1, slope_x, slope_y, box[0] + 1, box[1], box[2] - 1, box[3], radius))
     return left
 
 
 @jit
-def length_to_box(x, y, across, along, left, bottom, right, top, radius):
-    """How far a unit walks in a direction, a unit vector, until it touches a box that it walks into."""
+def length_to_box(x, y, slope_x, slope_y, left, bottom, right, top, radius):
+    """How far a unit walks until it touches a box that it walks into.
+
+    slope_x, slope_y: length of the way for each unit along an axis, 0 where it does not move along it.
+    """
     length = 0.0
-    if across > 0.0:
-        length = max(length, (left - radius - x) / across)
-    elif across < 0.0:
-        length = max(length, (right + radius - x) / across)
-    if along > 0.0:
-        length = max(length, (bottom - radius - y) / along)
-    elif along < 0.0:
-        length = max(length, (top + radius - y) / along)
+    if slope_x > 0.0:
+        length = max(length, (left - radius - x) * slope_x)
+    elif slope_x < 0.0:
+        length = max(length, (right + radius - x) * slope_x)
+    if slope_y > 0.0:
+        length = max(length, (bottom - radius - y) * slope_y)
+    elif slope_y < 0.0:
+        length = max(length, (top + radius - y) * slope_y)
     return length
 
 

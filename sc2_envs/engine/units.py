@@ -218,7 +218,7 @@ def create_unit(world, unit_type, owner, x, y):
     world.next_tag += 1
     world.type[slot] = unit_type
     world.owner[slot] = owner
-    world.tag[slot] = world.next_tag
+    world.tag[slot] = world.next_tag * MAX_UNITS + slot  # slot_of finds it again
     world.x[slot] = on_grid(x)
     world.y[slot] = on_grid(y)
     world.facing[slot] = FACING_SOUTH
@@ -240,7 +240,6 @@ def create_unit(world, unit_type, owner, x, y):
     world.faces[slot] = 0
     world.side[slot] = 0
     world.target[slot] = 0
-    world.target_slot[slot] = 0
     world.acquired[slot] = BY_ORDER
     world.cooldown[slot] = 0.0
     world.windup[slot] = 0.0
@@ -357,11 +356,9 @@ def mark_footprint(world, slot, value):
 
 @jit
 def slot_of(world, tag):
-    """Slot of the unit with this tag, or -1 when it is gone."""
-    for slot in range(world.slots):
-        if world.type[slot] != NOTHING and world.tag[slot] == tag:
-            return slot
-    return -1
+    """Slot of the unit with this tag, or -1 when it is gone; the tag 0 is nobody's."""
+    slot = np.int64(tag) & (MAX_UNITS - 1)
+    return slot if world.tag[slot] == tag and world.type[slot] != NOTHING else -1
 
 
 @jit

@@ -11,7 +11,7 @@ import numpy as np
 from numba import from_dtype, types
 
 MAP_SIZE = 64  # every mini-game's grid is 64 x 64 cells of one world unit
-MAX_UNITS = 256
+MAX_UNITS = 256  # a power of two: the slot is a part of the tag
 MAX_ORDERS = 16  # in the queue of one unit
 MAX_PLAYERS = 2
 SCORE_DETAILS = 13  # pysc2's score_cumulative
@@ -133,7 +133,7 @@ WORLD = np.dtype(
         ("death_y", np.float64, (MAX_DEATHS,)),
         # --- units, by slot ---
         ("slots", np.int64),  # slots in use are all below this number
-        ("next_tag", np.int64),
+        ("next_tag", np.int64),  # how many units there have been in this episode
         ("type", np.int16, (MAX_UNITS,)),  # row of the table in units.py
         ("owner", np.uint8, (MAX_UNITS,)),
         ("tag", np.int32, (MAX_UNITS,)),
@@ -185,7 +185,6 @@ WORLD = np.dtype(
         ("cell_next", np.int16, (MAX_UNITS,)),  # next unit of the same cell, slot + 1
         # fighting; times are game loops
         ("target", np.int32, (MAX_UNITS,)),  # tag of the unit that it fights, 0 = nobody
-        ("target_slot", np.int32, (MAX_UNITS,)),  # where that unit was found last
         ("acquired", np.uint8, (MAX_UNITS,)),  # BY_ORDER, or what it does BY_ITSELF
         ("home_x", np.float64, (MAX_UNITS,)),  # where it stood before it did
         ("home_y", np.float64, (MAX_UNITS,)),
