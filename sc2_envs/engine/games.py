@@ -213,7 +213,7 @@ class Games:
         Args:
             functions: (N,) int32, pysc2's function ids.
             arguments: (N, 13) int32, in the order of `actions.ARGUMENT_NAMES`; points as row * width + column.
-            game_loops: at least 1, at 22.4 a second.
+            game_loops: at 22.4 a second; with 0 the action is given and no time passes.
             mask: the games that play.
         """
         constants = (self.player, self._sizes, game_loops, self.map.time_limit)
