@@ -108,20 +108,22 @@ def main(args: Args) -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        package = root / "as it is"  # who edits the engine meanwhile changes nothing here
+        shutil.copytree(REPOSITORY / "sc2_envs", package / "sc2_envs", ignore=shutil.ignore_patterns("__pycache__"))
         plain: dict[tuple[str, str], NDArray[np.float64]] = {}
         missing = sorted({tuple(cell) for entry in entries for cell in entry["cells"]})
         say("the engine as it is")
-        played = scores(REPOSITORY, root / "cache", [list(cell) for cell in missing], args.episodes, args.seed)
+        played = scores(package, root / "cache", [list(cell) for cell in missing], args.episodes, args.seed)
         plain.update(zip(missing, played, strict=True))
         for entry in entries:
             module = Path(entry["module"])
-            original = (REPOSITORY / module).read_text(encoding="utf-8")
+            original = (package / module).read_text(encoding="utf-8")
             now = re.search(rf"^{entry['name']} = ([^#\n]*)", original, re.MULTILINE)
             add_rows(table, entry, now[1].strip() if now else "?", plain, plain, wanted)
             for number, value in enumerate(entry["values"]):
                 say(f"{entry['name']} = {value}")
                 copy = root / f"{entry['name']}-{number}"
-                shutil.copytree(REPOSITORY / "sc2_envs", copy / "sc2_envs")
+                shutil.copytree(package / "sc2_envs", copy / "sc2_envs")
                 (copy / module).write_text(changed_source(original, entry["name"], value), encoding="utf-8")
                 cells = [tuple(cell) for cell in entry["cells"]]
                 played = scores(copy, root / "cache", entry["cells"], args.episodes, args.seed)
