@@ -1,7 +1,7 @@
 """How much each rule that has no source moves the scores: the calibration again, with one constant changed at a time.
 
     python benchmark/sensitivity.py
-    python benchmark/sensitivity.py --only HELP_RADIUS --episodes 1000
+    python benchmark/sensitivity.py --only SCAN_PERIOD --episodes 1000
 
 benchmark/sensitivity.toml names the constants of the engine that were fitted or guessed, other values that
 they could have, and the calibration cells that they may move. Each variant is a copy of the package with that one

@@ -91,9 +91,8 @@ def check_ground(worlds):
                 bottom = int(np.floor(world["y"][slot] - height / 2 + 0.5))
                 cells[bottom : bottom + height, left : left + width] += 1
         assert cells.max() <= 1
-        for slot in (table.FOOTPRINT_WIDTH[world["type"]] == 5).nonzero()[
-            0
-        ]:  # the corners of a base are open of a base
+        # units walk over the cells at the corners of a CommandCenter
+        for slot in (table.FOOTPRINT_WIDTH[world["type"]] == 5).nonzero()[0]:
             x, y = int(world["x"][slot]), int(world["y"][slot])
             cells[y - 2 : y + 3 : 4, x - 2 : x + 3 : 4] = 0
         assert (cells == world["obstacles"]).all()

@@ -10,13 +10,18 @@ SELECT_ARMY, MOVE_SCREEN, SELECT_POINT = 7, 331, 2
 SIZE = 84
 
 
-@pytest.fixture
-def games(request):
-    games = Games(request.param, 500, Interface((SIZE, SIZE), (64, 64)))
-    for i in range(500):
+def started(name, num_games, *interface):
+    """Games of a map at their first observation; game i has the seed i."""
+    games = Games(name, num_games, *interface)
+    for i in range(num_games):
         games.seed(i, i)
     games.reset()
     return games
+
+
+@pytest.fixture
+def games(request):
+    return started(request.param, 500, Interface((SIZE, SIZE), (64, 64)))
 
 
 def positions(games, unit_type):
@@ -181,10 +186,7 @@ TIME_LIMITS = {
 
 @pytest.mark.parametrize("name", list(MAPS))
 def test_the_timer_ends_an_episode_in_which_nothing_happens(name):
-    games = Games(name, 3)
-    for i in range(3):
-        games.seed(i, i)
-    games.reset()
+    games = started(name, 3)
     no_op, nothing = np.zeros(3, np.int32), np.zeros((3, 13), np.int32)
     for step in range(TIME_LIMITS[name] // 8):
         assert not games.truncated.any(), step
@@ -195,9 +197,7 @@ def test_the_timer_ends_an_episode_in_which_nothing_happens(name):
 
 @pytest.mark.parametrize("name", list(MAPS))
 def test_a_step_over_the_end_stops_at_the_end(name):
-    games = Games(name, 1)
-    games.seed(0, 0)
-    games.reset()
+    games = started(name, 1)
     no_op, nothing = np.zeros(1, np.int32), np.zeros((1, 13), np.int32)
     games.step(no_op, nothing, TIME_LIMITS[name] - 1)
     assert not games.truncated[0]
@@ -232,10 +232,7 @@ def test_a_game_does_not_know_how_many_others_run(name, monkeypatch):
 
 @pytest.mark.parametrize("name", list(MAPS))
 def test_resetting_some_games_leaves_the_others_alone(name):
-    games = Games(name, 4)
-    for i in range(4):
-        games.seed(i, i)
-    games.reset()
+    games = started(name, 4)
     games.step(np.zeros(4, np.int32), np.zeros((4, 13), np.int32), 8)
     before = games.worlds.copy()
     mask = np.array([True, False, False, True])
@@ -243,9 +240,7 @@ def test_resetting_some_games_leaves_the_others_alone(name):
     assert (games.game_loop == [0, 8, 8, 0]).all()
     assert games.worlds[~mask].tobytes() == before[~mask].tobytes()
     # the stream goes on: the new episode differs from the first
-    fresh = Games(name, 1)
-    fresh.seed(0, 0)
-    fresh.reset()
+    fresh = started(name, 1)
     assert fresh.worlds["random_counter"][0] != games.worlds["random_counter"][0]
     if name not in ("CollectMineralsAndGas", "BuildMarines"):  # a coin for the side of the SCVs is all that is random
         assert fresh.worlds["x"][0].tolist() != games.worlds["x"][0].tolist()

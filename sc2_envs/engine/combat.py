@@ -60,7 +60,7 @@ PRIORITY = np.where(STRUCTURE, 11, 20)  # attack target priority
 # [?] How much of an enemy must lie within a burst: 0 = its edge is enough
 SPLASH_DEPTH = 0.0
 # How far ahead of a bursting unit its circle lies, as a share of its radius. The data centres it on the unit; ahead by
-# the whole radius a random policy would score 21 on DefeatZerglingsAndBanelings, not 24 (in the game 18 to 23).
+# the whole radius a random policy would score less on DefeatZerglingsAndBanelings, as it does in the game.
 SPLASH_AHEAD = 0.0
 
 

@@ -184,8 +184,8 @@ def command_unit(world, slot, ability, x, y, target, queued):
     again = ability == GATHER  # the same once more; a right click begins anew
     if ability == SMART:
         ability = meaning_of_smart(world, slot, target)
-        # [?] a right click makes a unit walk even where the map has taken the command Move from it: a random policy
-        # then trains 0.8 Marines in BuildMarines, in the real game less than one, and 9 if it does not walk
+        # [?] a right click makes a unit walk even where the map has taken the command Move from it: if it did not, a
+        # random policy would train many Marines in BuildMarines, in the real game less than one
         if ability != MOVE and abilities_of(world, slot) & ABILITY_FAMILY[ability] == 0:
             return NOT_SUPPORTED
     if ability == RALLY_UNITS or ability == RALLY_WORKERS:

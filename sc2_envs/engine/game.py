@@ -16,7 +16,7 @@ from sc2_envs.engine.production import produce
 from sc2_envs.engine.score import SCORE, count_first_units, count_loop, forget_score
 from sc2_envs.engine.selection import forget_unseen
 from sc2_envs.engine.snapshots import update_snapshots
-from sc2_envs.engine.units import NOTHING, on_grid
+from sc2_envs.engine.units import NOTHING
 from sc2_envs.engine.vision import update_vision
 from sc2_envs.engine.world import MAX_PLAYERS, PLAYER
 
@@ -31,7 +31,7 @@ def new_episode(world, playable, revealed, camera):
     world.terminated = 0
     world.truncated = 0
     for i in range(4):
-        world.playable[i] = on_grid(playable[i])  # as positions are
+        world.playable[i] = playable[i]
         world.revealed[i] = revealed[i]
     for player in range(MAX_PLAYERS):
         world.minerals[player] = 0

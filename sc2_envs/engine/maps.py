@@ -70,7 +70,7 @@ _MODULES: tuple[ModuleType, ...] = (
 
 
 def _to_grid(value: float) -> float:
-    """The position that the game has for one that is written with three decimals."""
+    """The position that the game has for one that is written with three decimals: units stand on the same grid."""
     return round(value * GRID) / GRID
 
 

@@ -216,10 +216,7 @@ def separate_units(world):
 
     Last come those that nobody can push, so that none of the other pushes leaves a unit inside them.
     """
-    jostle = False
-    for slot in range(world.slots):
-        jostle |= world.moved[slot] != SETTLED and collides(world, slot)
-    if jostle:
+    if anybody_moves(world):
         widest = fill_cells(world)
         world.contacts = 0
         for slot in range(world.slots):
@@ -237,6 +234,15 @@ def separate_units(world):
     for slot in range(world.slots):
         if world.moved[slot] != SETTLED:
             calm_down(world, slot)
+
+
+@jit
+def anybody_moves(world):
+    """Whether a unit has moved that others can be in the way of: workers at harvest have not."""
+    found = False
+    for slot in range(world.slots):
+        found |= world.moved[slot] != SETTLED and collides(world, slot)
+    return found
 
 
 @jit

@@ -99,7 +99,9 @@ NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
 ALERT_LOOPS = 22  # [?] for about a second the minimap shows where a unit was hurt
 FULL_SHARE = 16  # of a pixel that a disc covers wholly
-SHARE_BITS = 19  # shares are summed in steps of 2^-19: no order of the sum and no last digit of a float shows
+# Shares are summed in steps of 2^-19: no order of the sum and no last digit of a float shows, and 32 bits hold the sum
+# of as many whole discs as can be drawn.
+SHARE_BITS = 19
 PLACE_BITS = 20  # places within a pixel are told apart to 2^-20 of its side
 PLACES = float(1 << PLACE_BITS)
 STAMPS = 64  # discs of structures whose shares are remembered

@@ -195,9 +195,9 @@ WORLD = np.dtype(
         ("attacker", np.int32, (MAX_UNITS,)),  # tag of the enemy that hurt it in this game loop, 0 = nobody
         ("help_loop", np.int32, (MAX_UNITS,)),  # game loop of its last call for help
         ("hurt", np.int64),  # units whose `attacker` is not 0
+        ("regenerating", np.int64),  # units of types that regain health
         ("dying", np.int64),  # units without health that are not buried yet
         ("population", np.int32, (MAX_PLAYERS,)),  # units of each player
-        ("regenerating", np.int64),  # units of types that regain health
         ("fighters", np.int32, (MAX_PLAYERS,)),  # and their slots, listed anew in each game loop of a war: how many ...
         ("fighter", np.int16, (MAX_PLAYERS, MAX_UNITS)),  # ... and which
         ("hurt_loop", np.int32, (MAX_UNITS,)),  # game loop in which it was hurt last, 0 = never

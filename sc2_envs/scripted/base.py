@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ ORDERS = FEATURE_UNIT_FIELDS.index("order_length")
 Observation = Mapping[str, NDArray[Any]]
 
 
-class Script:
+class Script(ABC):
     """A player of one game that needs no learning.
 
     Args:
@@ -49,12 +50,12 @@ class Script:
         self.action_set = action_set
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 (some have nothing to forget)
         """Forget the last episode."""
 
+    @abstractmethod
     def act(self, observation: Observation) -> NDArray[np.int64]:
         """The next action, (1 + A,) int64, from the observation of one game."""
-        raise NotImplementedError
 
     def no_op(self) -> NDArray[np.int64]:
         """The action that does nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,9 @@ class EconomyScript(Script):
                 return self.on_screen(function, point)
         return self.decide(observation)
 
+    @abstractmethod
     def decide(self, observation: Observation) -> NDArray[np.int64]:
         """The next thing to do: `command` of a unit, or `no_op`."""
-        raise NotImplementedError
 
     def command(self, unit: NDArray[np.int64], function: str, point: Any = None) -> NDArray[np.int64]:
         """Select a unit now, and give it a command in the next step, at a pixel (x, y) where it needs one."""
