@@ -33,7 +33,7 @@ SIZE = 64
 WANTED = 15_000  # steps a second, on every mini-game
 RESTORE = 32  # steps that random actions may lead away from the late states
 LATE_LOOPS = {"SC2BuildMarines-v0": 10_500}  # game loops of scripted play; of the others half an episode
-DRAWING = ("observe_screen", "observe_minimap")
+DRAWING = ("observe_layers",)
 
 
 @dataclass

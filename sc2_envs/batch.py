@@ -206,8 +206,8 @@ class Batch:
     def observe(self, out: Observation, mask: NDArray[np.bool_] | None = None) -> Observation:
         """Fill the arrays with the games' observations; with a mask, those of the other games may be left alone."""
         games = self.games
-        games.observe_screen(self._screen_layers, out["feature_screen"], mask)
-        games.observe_minimap(self._minimap_layers, out["feature_minimap"], mask)
+        layers = self._screen_layers, self._minimap_layers
+        games.observe_layers(*layers, out["feature_screen"], out["feature_minimap"], mask)
         if self._raw:
             games.observe_player(out["player"])
         else:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sc2_envs.engine import compile_engine
-from sc2_envs.engine.rendering import TABLES_INT32, TABLES_UINT8, draw_minimap, draw_screen, make_scratch
+from sc2_envs.engine.rendering import TABLES_INT32, TABLES_UINT8, draw_layers, make_discs, make_scratch
 from sc2_envs.engine.units import BEACON, MARINE, SHARD, TABLE, Unit
 from sc2_envs.engine.world import WORLD
 from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, encode_layer, resolve_layers
@@ -63,8 +63,10 @@ def put_snapshot(world, player, unit_type, owner, x, y, progress=1.0):
 # --- drawing ---
 
 
-def draw(which, worlds, screen_size, minimap_size, layers="all", dtype=np.int32, player=1, mask=None, out=None):
-    """(N, C, H, W) of the engine."""
+def draw(
+    which, worlds, screen_size, minimap_size, layers="all", dtype=np.int32, player=1, mask=None, out=None, memory=None
+):
+    """(N, C, H, W) of the engine; memory: the scratch and the discs of drawings before."""
     width, height = screen_size if which == "screen" else minimap_size
     indices = np.array([layer.index for layer in resolve_layers(layers, which)], np.int64)
     if out is None:
@@ -73,8 +75,11 @@ def draw(which, worlds, screen_size, minimap_size, layers="all", dtype=np.int32,
         mask = np.ones(len(worlds), np.bool_)
     sizes = (*screen_size, *minimap_size)
     tables = TABLES_UINT8 if dtype == np.uint8 else TABLES_INT32
-    function = draw_screen if which == "screen" else draw_minimap
-    function(worlds, mask, player, sizes, indices, tables, make_scratch(sizes), out)
+    none, nothing = np.zeros(0, np.int64), np.zeros((len(worlds), 0, 0, 0), dtype)
+    asked = (indices, none) if which == "screen" else (none, indices)
+    outs = (out, nothing) if which == "screen" else (nothing, out)
+    memory = memory or (make_scratch(sizes), make_discs(len(worlds), screen_size))
+    draw_layers(worlds, mask, player, sizes, *asked, tables, *memory, *outs)
     return out
 
 
@@ -748,11 +753,45 @@ def test_games_outside_the_mask_are_left_alone(which):
 def test_one_scratch_serves_screens_and_minimaps_in_turn():
     worlds = crowded_worlds(5)
     sizes = (48, 32, 24, 64)
-    scratch = make_scratch(sizes)
-    mask = np.ones(len(worlds), np.bool_)
-    expected = [draw("screen", worlds, sizes[:2], sizes[2:]), draw("minimap", worlds, sizes[:2], sizes[2:])]
+    memory = make_scratch(sizes), make_discs(len(worlds), sizes[:2])
     for _ in range(2):
-        for function, table, right in zip((draw_screen, draw_minimap), (27, 11), expected, strict=True):
-            out = np.zeros_like(right)
-            function(worlds, mask, 1, sizes, np.arange(table), TABLES_INT32, scratch, out)
-            np.testing.assert_array_equal(out, right)
+        for which in ("screen", "minimap"):
+            expected = draw(which, worlds, sizes[:2], sizes[2:])
+            np.testing.assert_array_equal(draw(which, worlds, sizes[:2], sizes[2:], memory=memory), expected)
+
+
+def test_screen_and_minimap_drawn_together_are_those_drawn_alone():
+    worlds = crowded_worlds(5)
+    sizes = (48, 32, 24, 64)
+    outs = np.zeros((5, 27, 32, 48), np.int32), np.zeros((5, 11, 64, 24), np.int32)
+    memory = make_scratch(sizes), make_discs(len(worlds), sizes[:2])
+    everything = (worlds, np.ones(5, np.bool_), 1, sizes, np.arange(27), np.arange(11), TABLES_INT32, *memory)
+    draw_layers(*everything, *outs)
+    for which, out in zip(("screen", "minimap"), outs, strict=True):
+        np.testing.assert_array_equal(out, draw(which, worlds, sizes[:2], sizes[2:]))
+
+
+def test_what_was_drawn_before_does_not_show():
+    """The sums of the discs are kept from drawing to drawing, whatever happens to the units in between."""
+    rng = np.random.default_rng(5)
+    worlds = crowded_worlds(4)
+    size = (48, 32)
+    memory = make_scratch((*size, 16, 16)), make_discs(len(worlds), size)
+    for change in range(40):
+        for world in worlds:
+            slots = int(world["slots"])
+            moving = rng.random(slots) < rng.choice([0.02, 0.1, 0.9])
+            world["x"][:slots][moving] += rng.integers(-4096, 4097, moving.sum()) / 4096
+            if rng.random() < 0.3:
+                world["type"][rng.integers(slots)] = rng.choice([0, MARINE, *STRUCTURES])
+            if rng.random() < 0.2:
+                world["camera_x"][0] += rng.choice([-1.0, 0.5])
+            if rng.random() < 0.2:
+                world["slots"] = rng.integers(slots // 2 + 1, slots + 1)
+            if rng.random() < 0.2 and world["snapshots"][0] > 0:
+                world["snapshots"][0] -= 1
+        if change % 10 == 7:
+            worlds = worlds[::-1].copy()  # as after setting a state
+        mask = rng.random(len(worlds)) < 0.8
+        drawn = draw("screen", worlds, size, (16, 16), mask=mask, memory=memory)
+        np.testing.assert_array_equal(drawn[mask], draw("screen", worlds, size, (16, 16))[mask])

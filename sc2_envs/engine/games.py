@@ -136,6 +136,8 @@ def _score_by_vital(worlds, mask, player, out):
             score.score_by_vital(worlds[i], player, out[i])
 
 
+_NO_LAYERS = np.zeros(0, np.int64)
+
 WORTH_A_THREAD = 4096  # game loops of all games in a call: fewer take less time than waking a thread
 
 
@@ -187,6 +189,7 @@ class Games:
         self._sizes = (*interface.screen_size, *interface.minimap_size)
         num_threads = max(1, min(num_threads, num_games))
         self._scratch = [rendering.make_scratch(self._sizes) for _ in range(num_threads)]
+        self._discs = rendering.make_discs(num_games, interface.screen_size)
         bounds = [num_games * i // num_threads for i in range(num_threads + 1)]
         self._slices = [slice(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
         self._pool = ThreadPoolExecutor(num_threads - 1, "sc2_envs") if num_threads > 1 else None
@@ -221,17 +224,33 @@ class Games:
         threads = self.num_games * game_loops >= WORTH_A_THREAD
         self._run(_play_steps, mask, constants, functions, arguments, *results, threads=threads)
 
+    def observe_layers(
+        self,
+        screen_layers: NDArray[np.int64],
+        minimap_layers: NDArray[np.int64],
+        screen_out: NDArray[Any],
+        minimap_out: NDArray[Any],
+        mask: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Draw feature layers of the screen into screen_out (N, C, H, W) and of the minimap into minimap_out.
+
+        Both are uint8 (encoded) or int32 (pysc2's integers).
+        """
+        tables = rendering.TABLES_UINT8 if screen_out.dtype == np.uint8 else rendering.TABLES_INT32
+        constants = (self.player, self._sizes, screen_layers, minimap_layers, tables)
+        self._run(rendering.draw_layers, mask, constants, screen_out, minimap_out, draws=True)
+
     def observe_screen(
         self, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None = None
     ) -> None:
-        """Draw feature layers of the screen into out (N, C, H, W), uint8 (encoded) or int32 (pysc2's integers)."""
-        self._draw(rendering.draw_screen, layers, out, mask)
+        """The same for the screen alone."""
+        self.observe_layers(layers, _NO_LAYERS, out, np.empty((self.num_games, 0, 0, 0), out.dtype), mask)
 
     def observe_minimap(
         self, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None = None
     ) -> None:
-        """Draw feature layers of the minimap into out (N, C, H, W), uint8 or int32."""
-        self._draw(rendering.draw_minimap, layers, out, mask)
+        """The same for the minimap alone."""
+        self.observe_layers(_NO_LAYERS, layers, np.empty((self.num_games, 0, 0, 0), out.dtype), out, mask)
 
     def observe_player(self, out: NDArray[np.int32], mask: NDArray[np.bool_] | None = None) -> None:
         """pysc2's player data into out (N, 11) int32."""
@@ -327,31 +346,28 @@ class Games:
             self._pool.shutdown()
             self._pool = None
 
-    def _draw(
-        self, function: Any, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None
-    ) -> None:
-        tables = rendering.TABLES_UINT8 if out.dtype == np.uint8 else rendering.TABLES_INT32
-        self._run(function, mask, (self.player, self._sizes, layers, tables), out, scratch=True, threads=True)
-
     def _run(
         self,
         function: Any,
         mask: NDArray[np.bool_] | None,
         constants: tuple[Any, ...],
         *arrays: NDArray[Any],
-        scratch: bool = False,
+        draws: bool = False,
         threads: bool = False,
     ) -> None:
-        """Call a compiled function on the batch; with threads, on a slice of the batch and of the arrays in each."""
+        """Call a compiled function on the batch; with threads, on a slice of the batch and of the arrays in each.
+
+        One that draws gets the working memory of its thread, and works in threads.
+        """
         if mask is None:
             mask = self._all
-        if self._pool is None or not threads:
-            own = tuple(self._scratch[:1]) if scratch else ()
+        if self._pool is None or not (threads or draws):
+            own = (self._scratch[0], self._discs) if draws else ()
             function(self.worlds, mask, *constants, *own, *arrays)
             return
 
-        def on_slice(part: slice, spare: rendering.Scratch) -> None:
-            own = (spare,) if scratch else ()
+        def on_slice(part: slice, scratch: rendering.Scratch) -> None:
+            own = (scratch, rendering.Discs(*(array[part] for array in self._discs))) if draws else ()
             function(self.worlds[part], mask[part], *constants, *own, *(array[part] for array in arrays))
 
         calls = [self._pool.submit(on_slice, *job) for job in zip(self._slices[1:], self._scratch[1:], strict=True)]

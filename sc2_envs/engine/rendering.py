@@ -82,6 +82,7 @@ TABLES_UINT8 = _tables()
 TABLES_INT32 = np.zeros((len(_CONTENTS), 0), np.uint8)
 """For int32 output, pysc2's integers: no codes."""
 
+_SCREEN_CONTENTS = np.arange(len(SCREEN_LAYERS))
 _MINIMAP_CONTENTS = np.array(
     [NOTHING_YET if layer.name == "unit_type" else _CONTENTS.index(layer.name) for layer in MINIMAP_LAYERS], np.int64
 )
@@ -91,6 +92,9 @@ _CHANGE_IN_THE_FOG = (
     ACTIVE, ALERTS,
 )  # fmt: skip
 _OF_UNITS = (*_CHANGE_IN_THE_FOG, PLAYER_ID, PLAYER_RELATIVE, UNIT_TYPE, BUILD_PROGRESS)
+# What a pixel shows of its top unit is painted for several layers at once, side by side in words of 64 bits.
+WORD = 64
+_WORDS = len(_OF_UNITS) // 2 + 1  # of a pixel where a value takes half a word
 
 # Height of the mini-games' flat ground: 21.25 a world unit at z = 8 on the scale of the game's other maps. Should the
 # game scale it to the highest ground of the map instead, it would be 255.
@@ -104,8 +108,6 @@ FULL_SHARE = 16  # of a pixel that a disc covers wholly
 SHARE_BITS = 19
 PLACE_BITS = 20  # places within a pixel are told apart to 2^-20 of its side
 PLACES = float(1 << PLACE_BITS)
-STAMPS = 64  # discs of structures whose shares are remembered
-STAMP_PIXELS = 512  # of the largest of them
 # The area right of t in the upper half of the unit circle's disc is (1 - t)^1.5 / 2 times a polynomial: its
 # coefficients, from the values at nine Chebyshev points of 0..1
 TAIL = (
@@ -126,28 +128,26 @@ MAX_DRAWN = MAX_UNITS + MAX_SNAPSHOTS
 class Scratch(NamedTuple):
     """Working memory of one thread: nothing in it lasts longer than the drawing of one game."""
 
-    top: NDArray[np.uint32]  # (H*W,): place in the order of drawing of the top unit
-    discs: NDArray[np.int32]  # (H*W,): how many units cover the pixel; zero before and after
-    share: NDArray[np.uint32]  # (H*W,): sum of the shares for unit_density_aa; zero before and after
-    pixels: NDArray[np.uint32]  # (H*W+1,): the pixels that show a unit ...
-    units: NDArray[np.uint32]  # (H*W,): ... which one, by its place in the order of drawing ...
-    density: NDArray[np.int32]  # (H*W,): ... and how many cover them
+    words: NDArray[np.uint64]  # (words, H*W): what the pixels show of units; zero before and after
+    unit_words: NDArray[np.uint64]  # (words, MAX_DRAWN): and what is painted for each unit
     order: NDArray[np.uint32]  # (MAX_DRAWN,): slots in the order of drawing, MAX_UNITS + i for snapshot i
     types: NDArray[np.uint32]  # (MAX_DRAWN,): their rows of the unit table, in the same order ...
     x: NDArray[np.float64]  # (MAX_DRAWN,): ... their positions ...
     y: NDArray[np.float64]  # (MAX_DRAWN,)
-    values: NDArray[np.int32]  # (contents, MAX_DRAWN): ... what each layer shows of them ...
-    codes: NDArray[np.int32]  # (MAX_DRAWN,): ... and how the present layer writes it
+    values: NDArray[np.int32]  # (contents, MAX_DRAWN): ... and what each layer shows of them
+    seen: NDArray[np.int32]  # (MAX_DRAWN,): the same slots, not in order
     ranks: NDArray[np.int32]  # for sorting
-    column_x: NDArray[np.float64]  # (W,): world x of the pixels' centres
-    row_y: NDArray[np.float64]  # (H,): and y
+    places: NDArray[np.int64]  # (contents,): place of a layer's value in the words, -1 where it shows nothing
+    drawn: NDArray[np.int32]  # (MAX_DRAWN,): place in the order of drawing by slot, + 1; zero before and after
+    changed: NDArray[np.int32]  # (MAX_DRAWN,): slots whose disc is not the one that was added up last
+    screen_x: NDArray[np.float64]  # (W,): world x of the pixels' centres ...
+    screen_y: NDArray[np.float64]  # (H,): ... and y
+    minimap_x: NDArray[np.float64]
+    minimap_y: NDArray[np.float64]
+    column_cells: NDArray[np.uint32]  # (W,): x of the columns' cells
     column_strips: NDArray[np.float64]  # see `strip`, for the lines between the columns of a disc
     corners: NDArray[np.float64]  # see `corner`, for the upper corners of a row of its pixels
-    column_cells: NDArray[np.uint32]  # (W,): x of the columns' cells
-    stamp_keys: NDArray[np.int64]  # (STAMPS,): which disc is remembered there, 0 = none ...
-    stamp_radius: NDArray[np.float64]  # (STAMPS,): ... with this radius in pixels
-    stamps: NDArray[np.uint32]  # (STAMPS, STAMP_PIXELS): the shares of its pixels
-    stamp: NDArray[np.uint32]  # shares of the pixels of any disc
+    shares: NDArray[np.uint32]  # of one disc's pixels
 
 
 def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
@@ -156,62 +156,66 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
     Args:
         sizes: width and height of the screen, then of the minimap, in pixels.
     """
-    width, height = max(sizes[0::2]), max(sizes[1::2])
     size = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
     across = int(2 * _RADII[0] * sizes[0] / CAMERA_WIDTH) + 2  # pixels of a side of the largest disc
     return Scratch(
-        top=np.zeros(size, np.uint32),
-        discs=np.zeros(size, np.int32),
-        share=np.zeros(size, np.uint32),
-        pixels=np.zeros(size + 1, np.uint32),
-        units=np.zeros(size, np.uint32),
-        density=np.zeros(size, np.int32),
+        words=np.zeros((_WORDS, size), np.uint64),
+        unit_words=np.zeros((_WORDS, MAX_DRAWN), np.uint64),
         order=np.zeros(MAX_DRAWN, np.uint32),
         types=np.zeros(MAX_DRAWN, np.uint32),
         x=np.zeros(MAX_DRAWN),
         y=np.zeros(MAX_DRAWN),
         values=np.zeros((len(_CONTENTS), MAX_DRAWN), np.int32),
-        codes=np.zeros(MAX_DRAWN, np.int32),
+        seen=np.zeros(MAX_DRAWN, np.int32),
         ranks=np.zeros(_RANKS + 1, np.int32),
-        column_x=np.zeros(width),
-        row_y=np.zeros(height),
+        places=np.zeros(len(_CONTENTS), np.int64),
+        drawn=np.zeros(MAX_DRAWN, np.int32),
+        changed=np.zeros(MAX_DRAWN, np.int32),
+        screen_x=np.zeros(sizes[0]),
+        screen_y=np.zeros(sizes[1]),
+        minimap_x=np.zeros(sizes[2]),
+        minimap_y=np.zeros(sizes[3]),
+        column_cells=np.zeros(max(sizes[0], sizes[2]), np.uint32),
         column_strips=np.zeros(across + 1),
         corners=np.zeros(across + 1),
-        column_cells=np.zeros(width, np.uint32),
-        stamp_keys=np.zeros(STAMPS, np.int64),
-        stamp_radius=np.zeros(STAMPS),
-        stamps=np.zeros((STAMPS, STAMP_PIXELS), np.uint32),
-        stamp=np.zeros(across * across, np.uint32),
+        shares=np.zeros(across * across, np.uint32),
     )
 
 
-@jit
-def scratch_of(scratch, width, height):
-    """The same working memory, with columns and rows for this size."""
-    return Scratch(
-        scratch.top,
-        scratch.discs,
-        scratch.share,
-        scratch.pixels,
-        scratch.units,
-        scratch.density,
-        scratch.order,
-        scratch.types,
-        scratch.x,
-        scratch.y,
-        scratch.values,
-        scratch.codes,
-        scratch.ranks,
-        scratch.column_x[:width],
-        scratch.row_y[:height],
-        scratch.column_strips,
-        scratch.corners,
-        scratch.column_cells,
-        scratch.stamp_keys,
-        scratch.stamp_radius,
-        scratch.stamps,
-        scratch.stamp,
+class Discs(NamedTuple):
+    """The discs on each game's screen, added up, from one drawing to the next: most units stand still.
+
+    The sums are integers, so that a disc that goes leaves no trace, and they depend on nothing but the discs.
+    """
+
+    count: NDArray[np.uint16]  # (N, H*W): how many discs cover a pixel ...
+    share: NDArray[np.uint32]  # (N, H*W): ... and the sum of their shares of it
+    type: NDArray[np.int16]  # (N, MAX_DRAWN): whose discs these are, by slot and snapshot ...
+    x: NDArray[np.float64]  # (N, MAX_DRAWN): ... and where
+    y: NDArray[np.float64]  # (N, MAX_DRAWN)
+    camera: NDArray[np.float64]  # (N, 2): where the screen's centre was
+    end: NDArray[np.int64]  # (N,): one past the last entry of a disc
+
+
+def make_discs(num_games: int, screen_size: tuple[int, int]) -> Discs:
+    """Memory for the discs of a batch of games of one player."""
+    size = screen_size[0] * screen_size[1]
+    return Discs(
+        count=np.zeros((num_games, size), np.uint16),
+        share=np.zeros((num_games, size), np.uint32),
+        type=np.zeros((num_games, MAX_DRAWN), np.int16),
+        x=np.zeros((num_games, MAX_DRAWN)),
+        y=np.zeros((num_games, MAX_DRAWN)),
+        camera=np.zeros((num_games, 2)),
+        end=np.zeros(num_games, np.int64),
     )
+
+
+class Pixels(NamedTuple):
+    """World coordinates of the pixels' centres."""
+
+    x: NDArray[np.float64]  # (W,)
+    y: NDArray[np.float64]  # (H,)
 
 
 @jit
@@ -252,35 +256,35 @@ def first_past(points, bound):
 
 
 @jit
-def fill_rectangle(out, first, scratch, left, bottom, right, top, value):
+def fill_rectangle(out, first, pixels, left, bottom, right, top, value):
     """Zero a layer and write a value into the pixels whose centres lie in a rectangle of the world."""
-    width = len(scratch.column_x)
-    fill(out, first, width * len(scratch.row_y), 0)
-    first_column, last_column = inside(scratch.column_x, left, right)
-    first_row, last_row = inside(scratch.row_y, bottom, top)
+    width = len(pixels.x)
+    fill(out, first, width * len(pixels.y), 0)
+    first_column, last_column = inside(pixels.x, left, right)
+    first_row, last_row = inside(pixels.y, bottom, top)
     for row in range(first_row, last_row):
         fill(out, first + row * width + first_column, last_column - first_column, value)
 
 
 @jit
-def draw_visibility(world, player, scratch, out, first):
+def draw_visibility(world, player, pixels, scratch, out, first):
     """The visibility of each pixel's map cell; 0 off the map."""
-    width, height = len(scratch.column_x), len(scratch.row_y)
-    first_column, last_column = inside(scratch.column_x, 0.0, MAP_SIZE)
-    first_row, last_row = inside(scratch.row_y, 0.0, MAP_SIZE)
+    width, height = len(pixels.x), len(pixels.y)
+    first_column, last_column = inside(pixels.x, 0.0, MAP_SIZE)
+    first_row, last_row = inside(pixels.y, 0.0, MAP_SIZE)
     columns = last_column - first_column
     if columns < width or last_row - first_row < height:
         fill(out, first, width * height, 0)
     cells = scratch.column_cells[:columns]
     for column in range(columns):
-        cells[column] = int(scratch.column_x[first_column + column])
+        cells[column] = int(pixels.x[first_column + column])
     # on the usual minimap a pixel is a cell
     one_by_one = columns > 0 and cells[columns - 1] - cells[0] == columns - 1
     for row in range(first_row, last_row):
-        y = int(scratch.row_y[row])
+        y = int(pixels.y[row])
         start = first + row * width + first_column
         line = out[start : start + columns]
-        if row > first_row and y == int(scratch.row_y[row - 1]):
+        if row > first_row and y == int(pixels.y[row - 1]):
             above = out[start - width : start - width + columns]
             for column in range(columns):
                 line[column] = above[column]
@@ -295,7 +299,7 @@ def draw_visibility(world, player, scratch, out, first):
 
 
 @jit
-def draw_footprints(count, scratch, out, first):
+def draw_footprints(count, pixels, scratch, out, first):
     """Zero the pixels where the footprints of what the player sees or remembers keep units from walking."""
     for unit in range(count):
         unit_type = scratch.types[unit]
@@ -304,59 +308,59 @@ def draw_footprints(count, scratch, out, first):
         if FOOTPRINT_WIDTH[unit_type] > 0:
             left, bottom, right, top = footprint_cells(unit_type, scratch.x[unit], scratch.y[unit])
             cut = cut_corners(left, right)
-            clear_cells(out, first, scratch, left, bottom + cut, right, top - cut)
+            clear_cells(out, first, pixels, left, bottom + cut, right, top - cut)
             if cut:
-                clear_cells(out, first, scratch, left + cut, bottom, right - cut, top)
+                clear_cells(out, first, pixels, left + cut, bottom, right - cut, top)
 
 
 @jit
-def draw_cut_corners(count, scratch, out, first):
+def draw_cut_corners(count, pixels, scratch, out, first):
     """Zero the pixels of footprints' corners where units walk but nothing can be built."""
     for unit in range(count):
         if FOOTPRINT_WIDTH[scratch.types[unit]] == TOWN_HALL_WIDTH:
             cells = footprint_cells(scratch.types[unit], scratch.x[unit], scratch.y[unit])
-            clear_cells(out, first, scratch, *cells)
+            clear_cells(out, first, pixels, *cells)
 
 
 @jit
-def clear_cells(out, first, scratch, left, bottom, right, top):
+def clear_cells(out, first, pixels, left, bottom, right, top):
     """Zero the pixels of a rectangle of cells."""
-    width = len(scratch.column_x)
-    first_column, last_column = inside(scratch.column_x, left, right)
-    first_row, last_row = inside(scratch.row_y, bottom, top)
+    width = len(pixels.x)
+    first_column, last_column = inside(pixels.x, left, right)
+    first_row, last_row = inside(pixels.y, bottom, top)
     for row in range(first_row, last_row):
         fill(out, first + row * width + first_column, last_column - first_column, 0)
 
 
 @jit
-def draw_ground(world, player, content, count, scratch, out, first, pathable):
+def draw_ground(world, player, content, count, pixels, scratch, out, first, pathable):
     """A layer without its units. Values of these layers are their codes too.
 
     pathable: where the layer PATHABLE of this game begins, -1 where it has not been drawn.
     """
     if content == HEIGHT_MAP:
-        fill_rectangle(out, first, scratch, 0.0, 0.0, MAP_SIZE, MAP_SIZE, GROUND_HEIGHT)
+        fill_rectangle(out, first, pixels, 0.0, 0.0, MAP_SIZE, MAP_SIZE, GROUND_HEIGHT)
     elif content == VISIBILITY_MAP:
-        draw_visibility(world, player, scratch, out, first)
+        draw_visibility(world, player, pixels, scratch, out, first)
     elif content == BUILDABLE and pathable >= 0:
         layer, drawn = out[first:], out[pathable:]
-        for pixel in range(len(scratch.column_x) * len(scratch.row_y)):
+        for pixel in range(len(pixels.x) * len(pixels.y)):
             layer[pixel] = drawn[pixel]
-        draw_cut_corners(count, scratch, out, first)
+        draw_cut_corners(count, pixels, scratch, out, first)
     elif content == PATHABLE or content == BUILDABLE:
         left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
-        fill_rectangle(out, first, scratch, left, bottom, right, top, 1)
-        draw_footprints(count, scratch, out, first)
+        fill_rectangle(out, first, pixels, left, bottom, right, top, 1)
+        draw_footprints(count, pixels, scratch, out, first)
         if content == BUILDABLE:
-            draw_cut_corners(count, scratch, out, first)
+            draw_cut_corners(count, pixels, scratch, out, first)
     else:
-        fill(out, first, len(scratch.column_x) * len(scratch.row_y), 0)
+        fill(out, first, len(pixels.x) * len(pixels.y), 0)
 
 
 @jit
 def sort_units(world, player, scratch):
     """Put the units that a player sees, and its snapshots, into the order of drawing; return how many they are."""
-    seen, ranks = scratch.codes, scratch.ranks
+    seen, ranks = scratch.seen, scratch.ranks
     ranks[:] = 0
     count = 0
     for slot in range(world.slots):
@@ -446,42 +450,83 @@ def note_values(world, player, count, scratch):
 
 
 @jit
-def cover(scratch, first, last, unit, drawn):
-    """Put a unit on top of a row of pixels; return how many pixels show a unit now."""
-    for pixel in range(first, last):
-        # noted in any case, and kept only where nothing was before: cheaper than to branch
-        scratch.pixels[drawn] = pixel
-        drawn += scratch.discs[pixel] == 0
-        scratch.discs[pixel] += 1
-        scratch.top[pixel] = unit
-    return drawn
+def place_values(shown, layers, contents, tables, count, scratch):
+    """Put what the layers show of each unit side by side into words; returns how many words a unit needs.
+
+    contents: what each layer of the table of layers shows.
+    """
+    bits = bits_of(tables)
+    used = 0
+    for content in _OF_UNITS:
+        scratch.places[content] = -1
+    for layer in layers:
+        content = contents[layer]
+        if not is_of_units(content) or not (shown >> content) & 1 or scratch.places[content] >= 0:
+            continue
+        scratch.places[content] = used
+        words = scratch.unit_words[used * bits // WORD]
+        shift = np.uint64(used * bits % WORD)
+        used += 1
+        for unit in range(count):
+            code = np.uint64(encode(tables, content, scratch.values[content, unit])) << shift
+            words[unit] = code if shift == np.uint64(0) else words[unit] | code
+    return (used * bits + WORD - 1) // WORD
 
 
 @jit
-def cover_discs(world, player, count, width, height, scratch):
-    """Cover the screen with the units' discs."""
-    drawn = 0
+def bits_of(tables):
+    """Bits that a value takes in a word: a code's, or those of pysc2's integer."""
+    return 32 if tables.shape[1] == 0 else 8
+
+
+@jit
+def is_of_units(content):
+    """Whether a layer shows the value of a pixel's top unit."""
+    return content in _OF_UNITS
+
+
+@jit
+def paint(words, start, end, unit, scratch):
+    """Put a unit on top of a row of pixels."""
+    for word in range(words):
+        fill(scratch.words[word], start, end - start, scratch.unit_words[word, unit])
+
+
+@jit
+def paint_discs(world, player, words, count, width, height, scratch):
+    """Paint the units' discs on the screen; returns the first row that shows one and the one past the last."""
+    first_row, last_row = height, 0
     for unit in range(count):
         radius = disc_radius(width, RADIUS[scratch.types[unit]])
         column, row = screen_pixel(world, player, width, height, scratch.x[unit], scratch.y[unit])
+        if column + radius < 0 or column - radius >= width or row + radius < 0 or row - radius >= height:
+            continue
+        first_row, last_row = min(first_row, max(row - radius, 0)), max(last_row, min(row + radius + 1, height))
         half = radius
         for distance in range(radius + 1):
-            while half * half + distance * distance > radius * radius + radius:
-                half -= 1
+            half = half_row(radius, distance, half)
             left, right = max(0, column - half), min(width, column + half + 1)
             y = row + distance
             if 0 <= y < height:
-                drawn = cover(scratch, y * width + left, y * width + right, unit, drawn)
+                paint(words, y * width + left, y * width + right, unit, scratch)
             y = row - distance
             if distance > 0 and 0 <= y < height:
-                drawn = cover(scratch, y * width + left, y * width + right, unit, drawn)
-    return drawn
+                paint(words, y * width + left, y * width + right, unit, scratch)
+    return first_row, last_row
 
 
 @jit
-def cover_squares(count, width, height, scratch):
-    """Cover the minimap with the units' squares."""
-    drawn = 0
+def half_row(radius, distance, half):
+    """Pixels of a disc left of its centre in a row at this distance from it; `half` of the row before."""
+    while half * half + distance * distance > radius * radius + radius:
+        half -= 1
+    return half
+
+
+@jit
+def paint_squares(words, count, width, height, scratch):
+    """Paint the units' squares on the minimap; returns the first row that shows one and the one past the last."""
+    first_row, last_row = height, 0
     for unit in range(count):
         diameter = 2.0 * MINIMAP_RADIUS[scratch.types[unit]]
         if diameter == 0.0:
@@ -491,9 +536,30 @@ def cover_squares(count, width, height, scratch):
         column = int(np.floor(scratch.x[unit] * width / MAP_SIZE - columns / 2 + 0.5))
         row = int(np.floor((MAP_SIZE - scratch.y[unit]) * height / MAP_SIZE - rows / 2 + 0.5))
         left, right = max(0, column), min(width, column + columns)
-        for y in range(max(0, row), min(height, row + rows)):
-            drawn = cover(scratch, y * width + left, y * width + right, unit, drawn)
-    return drawn
+        top, bottom = max(0, row), min(height, row + rows)
+        if left < right and top < bottom:
+            first_row, last_row = min(first_row, top), max(last_row, bottom)
+            for y in range(top, bottom):
+                paint(words, y * width + left, y * width + right, unit, scratch)
+    return first_row, last_row
+
+
+@jit
+def draw_painted(place, bits, start, end, size, scratch, out, first):
+    """Draw a layer from its place in the words of the pixels start..end; the others show nothing."""
+    fill(out, first, start, 0)
+    fill(out, first + end, size - end, 0)
+    layer, words = out[first + start : first + end], scratch.words[place * bits // WORD, start:end]
+    shift = np.uint64(place * bits % WORD)
+    for pixel in range(len(layer)):
+        layer[pixel] = words[pixel] >> shift
+
+
+@jit
+def wipe(words, start, end, scratch):
+    """Leave the words of the pixels as they were found."""
+    for word in range(words):
+        fill(scratch.words[word], start, end - start, np.uint64(0))
 
 
 @jit
@@ -508,31 +574,7 @@ def draw_camera(world, player, width, height, aspect, out, first):
         fill(out, first + y * width + left, right - left, 1)
 
 
-@jit
-def finish_cover(scratch, drawn):
-    """Note what covers each covered pixel, for all the layers."""
-    for i in range(drawn):
-        pixel = scratch.pixels[i]
-        scratch.units[i] = scratch.top[pixel]
-        scratch.density[i] = min(scratch.discs[pixel], MOST_UNITS)
-        scratch.discs[pixel] = 0
-
-
-@jit
-def draw_units(content, shown, count, drawn, scratch, tables, out, first):
-    """What a layer shows of the units, into the pixels that they cover; `shown` of note_values."""
-    layer = out[first:]
-    if content == UNIT_DENSITY:
-        for i in range(drawn):
-            layer[scratch.pixels[i]] = scratch.density[i]
-    elif (shown >> content) & 1:
-        for unit in range(count):
-            scratch.codes[unit] = encode(tables, content, scratch.values[content, unit])
-        for i in range(drawn):
-            layer[scratch.pixels[i]] = scratch.codes[scratch.units[i]]
-
-
-# --- unit_density_aa ---
+# --- unit_density and unit_density_aa ---
 
 
 @jit
@@ -594,139 +636,207 @@ def disc_shares(x, y, radius, left, top, columns, rows, scratch, out):
 
 
 @jit
-def stamp_of(unit_type, x, y, radius, left, top, columns, rows, scratch):
-    """Index of the stamp with the shares of a structure's disc, drawn anew where it is another's; x and y in [0, 1).
-
-    Structures stand on the grid of cells, so that few places within a pixel occur.
-    """
-    key = (np.int64(unit_type) << 2 * PLACE_BITS | np.int64(x * PLACES) << PLACE_BITS | np.int64(y * PLACES)) + 1
-    index = (key ^ key >> PLACE_BITS ^ key >> (2 * PLACE_BITS - 3)) & (STAMPS - 1)
-    if scratch.stamp_keys[index] != key or scratch.stamp_radius[index] != radius:
-        disc_shares(x, y, radius, left, top, columns, rows, scratch, scratch.stamps[index])
-        scratch.stamp_keys[index] = key
-        scratch.stamp_radius[index] = radius
-    return index
+def add_disc(world, player, unit_type, x, y, added, width, height, scratch, count, share):
+    """Add a unit's disc to the sums of its pixels, or take it away: `added` is 1 or -1."""
+    radius = disc_radius(width, RADIUS[unit_type])
+    column, row = screen_pixel(world, player, width, height, x, y)
+    half = radius
+    for distance in range(radius + 1):
+        half = half_row(radius, distance, half)
+        left, right = max(0, column - half), min(width, column + half + 1)
+        for line in (row + distance, row - distance) if distance > 0 else (row, -1):
+            if 0 <= line < height:
+                for pixel in range(line * width + left, line * width + right):
+                    count[pixel] += added
+    add_shares(world, player, unit_type, x, y, added, width, height, scratch, share)
 
 
 @jit
-def draw_shares(world, player, count, width, height, scratch, out, first):
-    """Draw unit_density_aa: the sum of the discs' shares of each pixel, rounded down."""
+def add_shares(world, player, unit_type, x, y, added, width, height, scratch, share):
+    """Add the shares that a unit's disc has of the pixels, or take them away."""
     scale = width / CAMERA_WIDTH
-    first_row, last_row = height, 0
+    radius = RADIUS[unit_type] * scale
+    # to a millionth of a pixel, so that a disc's shares do not depend on the pixel it stands in
+    x = np.floor((width / 2 + (x - world.camera_x[player - 1]) * scale) * PLACES + 0.5) / PLACES
+    y = np.floor((height / 2 - (y - world.camera_y[player - 1]) * scale) * PLACES + 0.5) / PLACES
+    if x + radius <= 0.0 or x - radius >= width or y + radius <= 0.0 or y - radius >= height:
+        return
+    column, row = int(np.floor(x)), int(np.floor(y))
+    x -= column
+    y -= row
+    left, top = int(np.floor(x - radius)), int(np.floor(y - radius))
+    columns, rows = int(np.floor(x + radius)) + 1 - left, int(np.floor(y + radius)) + 1 - top
+    disc_shares(x, y, radius, left, top, columns, rows, scratch, scratch.shares)
+    column += left
+    row += top
+    left, right = max(0, column), min(width, column + columns)
+    for line in range(max(0, row), min(height, row + rows)):
+        sums = share[line * width + left : line * width + right]
+        shares = scratch.shares[(line - row) * columns + left - column :]
+        for i in range(len(sums)):
+            sums[i] += added * shares[i]
+
+
+@jit
+def update_discs(world, player, game, count, width, height, scratch, discs):
+    """Bring the sums of a game's discs up to date: only what came, went or moved costs time."""
+    counts, shares = discs.count[game], discs.share[game]
+    types, xs, ys = discs.type[game], discs.x[game], discs.y[game]
     for unit in range(count):
-        unit_type = scratch.types[unit]
-        radius = RADIUS[unit_type] * scale
-        # to a millionth of a pixel, so that a disc's shares do not depend on the pixel it stands in
-        x = np.floor((width / 2 + (scratch.x[unit] - world.camera_x[player - 1]) * scale) * PLACES + 0.5) / PLACES
-        y = np.floor((height / 2 - (scratch.y[unit] - world.camera_y[player - 1]) * scale) * PLACES + 0.5) / PLACES
-        if x + radius <= 0.0 or x - radius >= width or y + radius <= 0.0 or y - radius >= height:
-            continue
-        column, row = int(np.floor(x)), int(np.floor(y))
-        x -= column
-        y -= row
-        left, top = int(np.floor(x - radius)), int(np.floor(y - radius))
-        columns, rows = int(np.floor(x + radius)) + 1 - left, int(np.floor(y + radius)) + 1 - top
-        stamp = scratch.stamp
-        if FOOTPRINT_WIDTH[unit_type] > 0 and columns * rows <= STAMP_PIXELS:
-            stamp = scratch.stamps[stamp_of(unit_type, x, y, radius, left, top, columns, rows, scratch)]
+        scratch.drawn[scratch.order[unit]] = unit + 1
+        discs.end[game] = max(discs.end[game], scratch.order[unit] + 1)
+    changes = 0
+    for slot in range(discs.end[game]):
+        unit = np.int64(scratch.drawn[slot]) - 1
+        if unit < 0:
+            differs = types[slot] != NOTHING
         else:
-            disc_shares(x, y, radius, left, top, columns, rows, scratch, stamp)
-        column += left
-        row += top
-        left, right = max(0, column), min(width, column + columns)
-        first_row, last_row = min(first_row, max(0, row)), max(last_row, min(height, row + rows))
-        for line in range(max(0, row), min(height, row + rows)):
-            shares = scratch.share[line * width + left : line * width + right]
-            added = stamp[(line - row) * columns + left - column :]
-            for i in range(len(shares)):
-                shares[i] += added[i]
-    start, size = first_row * width, max(last_row - first_row, 0) * width
-    shares, pixels = scratch.share[start : start + size], out[first + start : first + start + size]
-    for i in range(size):
-        pixels[i] = min(shares[i] >> SHARE_BITS, MOST_UNITS)
-        shares[i] = 0
+            differs = types[slot] != scratch.types[unit] or xs[slot] != scratch.x[unit] or ys[slot] != scratch.y[unit]
+        scratch.changed[changes] = slot
+        changes += differs
+    camera = discs.camera[game]
+    moved = camera[0] != world.camera_x[player - 1] or camera[1] != world.camera_y[player - 1]
+    if moved or 2 * changes > count:  # to begin anew is less work
+        camera[0], camera[1] = world.camera_x[player - 1], world.camera_y[player - 1]
+        counts[:] = 0
+        shares[:] = 0
+        changes = discs.end[game]
+        for slot in range(changes):
+            types[slot] = NOTHING
+            scratch.changed[slot] = slot
+    for i in range(changes):
+        slot = scratch.changed[i]
+        unit = np.int64(scratch.drawn[slot]) - 1
+        if types[slot] != NOTHING:
+            add_disc(world, player, types[slot], xs[slot], ys[slot], -1, width, height, scratch, counts, shares)
+            types[slot] = NOTHING
+        if unit >= 0:
+            types[slot], xs[slot], ys[slot] = scratch.types[unit], scratch.x[unit], scratch.y[unit]
+            add_disc(world, player, types[slot], xs[slot], ys[slot], 1, width, height, scratch, counts, shares)
+    for unit in range(count):
+        scratch.drawn[scratch.order[unit]] = 0
+
+
+@jit
+def draw_density(game, content, size, discs, out, first):
+    """Draw unit_density, or unit_density_aa: the sum of the shares, rounded down."""
+    layer, counts, shares = out[first : first + size], discs.count[game], discs.share[game]
+    if content == UNIT_DENSITY:
+        for pixel in range(size):
+            layer[pixel] = min(counts[pixel], MOST_UNITS)
+    else:
+        for pixel in range(size):
+            layer[pixel] = min(shares[pixel] >> SHARE_BITS, MOST_UNITS)
 
 
 # --- what Python calls ---
 
 
-def _draw_screen(worlds, mask, player, sizes, layers, tables, scratch, out):
-    """Draw layers of the screen for the masked games of a batch.
+def _draw_layers(
+    worlds, mask, player, sizes, screen_layers, minimap_layers, tables, scratch, discs, screen_out, minimap_out
+):
+    """Draw layers of the screen and of the minimap for the masked games of a batch.
 
     Args:
         worlds: (N,) world records; they are only read.
-        mask: (N,) bool; the other games' part of `out` is left as it is.
-        player: whose screen, 1 or 2.
+        mask: (N,) bool; the other games' part of the outputs is left as it is.
+        player: whose view, 1 or 2.
         sizes: width and height of the screen, then of the minimap, in pixels.
-        layers: (C,) int64, pysc2's indices of the layers, in the order of the channels.
-        tables: TABLES_UINT8 or TABLES_INT32, as `out` is.
+        screen_layers: (C,) int64, pysc2's indices of the layers, in the order of the channels.
+        minimap_layers: (D,) int64.
+        tables: TABLES_UINT8 or TABLES_INT32, as the outputs are.
         scratch: of `make_scratch` for these sizes.
-        out: (N, C, H, W), C-contiguous, uint8 or int32.
+        discs: of `make_discs`, always the same one for this player of these games.
+        screen_out: (N, C, H, W), C-contiguous, uint8 or int32.
+        minimap_out: (N, D, H, W), of the same type.
     """
-    width, height, channels = sizes[0], sizes[1], len(layers)
-    size = height * width
-    flat = out.reshape(out.size)
-    area = scratch_of(scratch, width, height)
+    screen, minimap = Pixels(scratch.screen_x, scratch.screen_y), Pixels(scratch.minimap_x, scratch.minimap_y)
+    for column in range(sizes[2]):
+        minimap.x[column] = minimap_point(sizes[2], sizes[3], column, 0)[0]
+    for row in range(sizes[3]):
+        minimap.y[row] = minimap_point(sizes[2], sizes[3], 0, row)[1]
+    flat_screen, flat_minimap = screen_out.reshape(screen_out.size), minimap_out.reshape(minimap_out.size)
     for game in range(len(worlds)):
         if not mask[game]:
             continue
         world = worlds[game]
-        for column in range(width):
-            area.column_x[column] = screen_point(world, player, width, height, column, 0)[0]
-        for row in range(height):
-            area.row_y[row] = screen_point(world, player, width, height, 0, row)[1]
-        count = sort_units(world, player, area)
-        shown = note_values(world, player, count, area)
-        drawn = cover_discs(world, player, count, width, height, area)
-        finish_cover(area, drawn)
-        pathable = -1
-        for channel in range(channels):
-            first = (game * channels + channel) * size
-            draw_ground(world, player, layers[channel], count, area, flat, first, pathable)
-            if layers[channel] == PATHABLE:
-                pathable = first
-            draw_units(layers[channel], shown, count, drawn, area, tables, flat, first)
-            if layers[channel] == UNIT_DENSITY_AA:
-                draw_shares(world, player, count, width, height, area, flat, first)
+        count = sort_units(world, player, scratch)
+        shown = note_values(world, player, count, scratch)
+        if len(screen_layers) > 0:
+            draw_screen(
+                world, player, game, count, shown, sizes, screen_layers, tables, screen, scratch, discs, flat_screen
+            )
+        if len(minimap_layers) > 0:
+            draw_minimap(
+                world, player, game, count, shown, sizes, minimap_layers, tables, minimap, scratch, flat_minimap
+            )
 
 
-def _draw_minimap(worlds, mask, player, sizes, layers, tables, scratch, out):
-    """Draw layers of the minimap; everything else is as for `draw_screen`."""
-    width, height, channels = sizes[2], sizes[3], len(layers)
-    size = height * width
-    flat = out.reshape(out.size)
-    area = scratch_of(scratch, width, height)
+@jit
+def draw_screen(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, discs, out):
+    """Draw layers of one game's screen."""
+    width, height = sizes[0], sizes[1]
+    size = width * height
     for column in range(width):
-        area.column_x[column] = minimap_point(width, height, column, 0)[0]
+        pixels.x[column] = screen_point(world, player, width, height, column, 0)[0]
     for row in range(height):
-        area.row_y[row] = minimap_point(width, height, 0, row)[1]
-    for game in range(len(worlds)):
-        if not mask[game]:
-            continue
-        world = worlds[game]
-        count = sort_units(world, player, area)
-        shown = note_values(world, player, count, area)
-        drawn = cover_squares(count, width, height, area)
-        finish_cover(area, drawn)
-        pathable = -1
-        for channel in range(channels):
-            first = (game * channels + channel) * size
-            content = _MINIMAP_CONTENTS[layers[channel]]
-            draw_ground(world, player, content, count, area, flat, first, pathable)
+        pixels.y[row] = screen_point(world, player, width, height, 0, row)[1]
+    bits = bits_of(tables)
+    words = place_values(shown, layers, _SCREEN_CONTENTS, tables, count, scratch)
+    first_row, last_row = paint_discs(world, player, words, count, width, height, scratch)
+    start, end = min(first_row, last_row) * width, last_row * width
+    pathable, up_to_date = -1, False
+    for channel in range(len(layers)):
+        content = layers[channel]
+        first = (game * len(layers) + channel) * size
+        if is_of_units(content) and scratch.places[content] >= 0:
+            draw_painted(scratch.places[content], bits, start, end, size, scratch, out, first)
+        elif content == UNIT_DENSITY or content == UNIT_DENSITY_AA:
+            if not up_to_date:
+                update_discs(world, player, game, count, width, height, scratch, discs)
+                up_to_date = True
+            draw_density(game, content, size, discs, out, first)
+        else:
+            draw_ground(world, player, content, count, pixels, scratch, out, first, pathable)
             if content == PATHABLE:
                 pathable = first
-            draw_units(content, shown, count, drawn, area, tables, flat, first)
-            if content == CAMERA:
-                draw_camera(world, player, width, height, sizes[1] / sizes[0], flat, first)
+    wipe(words, start, end, scratch)
+
+
+@jit
+def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, out):
+    """Draw layers of one game's minimap."""
+    width, height = sizes[2], sizes[3]
+    size = width * height
+    bits = bits_of(tables)
+    words = place_values(shown, layers, _MINIMAP_CONTENTS, tables, count, scratch)
+    first_row, last_row = paint_squares(words, count, width, height, scratch)
+    start, end = min(first_row, last_row) * width, last_row * width
+    pathable = -1
+    for channel in range(len(layers)):
+        content = _MINIMAP_CONTENTS[layers[channel]]
+        first = (game * len(layers) + channel) * size
+        if is_of_units(content) and scratch.places[content] >= 0:
+            draw_painted(scratch.places[content], bits, start, end, size, scratch, out, first)
+        else:
+            draw_ground(world, player, content, count, pixels, scratch, out, first, pathable)
+            if content == PATHABLE:
+                pathable = first
+            elif content == CAMERA:
+                draw_camera(world, player, width, height, sizes[1] / sizes[0], out, first)
+    wipe(words, start, end, scratch)
 
 
 _MASK_TYPE = boolean[::1]
 _SIZES_TYPE = types.UniTuple(int64, 4)
 _TABLES_TYPE = uint8[:, ::1]
 _SCRATCH_TYPE = typeof(make_scratch((1, 1, 1, 1)))
+_DISCS_TYPE = typeof(make_discs(1, (1, 1)))
 _SIGNATURES = tuple(
-    void(WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, int64[::1], _TABLES_TYPE, _SCRATCH_TYPE, out)
+    void(
+        WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, int64[::1], int64[::1], _TABLES_TYPE, _SCRATCH_TYPE, _DISCS_TYPE,
+        out, out,
+    )
     for out in (uint8[:, :, :, ::1], int32[:, :, :, ::1])
-)
-draw_screen = entry(*_SIGNATURES)(_draw_screen)
-draw_minimap = entry(*_SIGNATURES)(_draw_minimap)
+)  # fmt: skip
+draw_layers = entry(*_SIGNATURES)(_draw_layers)
