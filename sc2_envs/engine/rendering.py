@@ -486,15 +486,11 @@ def is_of_units(content):
 
 
 @jit
-def paint(words, start, end, unit, scratch):
-    """Put a unit on top of a row of pixels."""
-    for word in range(words):
-        fill(scratch.words[word], start, end - start, scratch.unit_words[word, unit])
-
-
-@jit
-def paint_discs(world, player, words, count, width, height, scratch):
-    """Paint the units' discs on the screen; returns the first row that shows one and the one past the last."""
+def paint_discs(world, player, word, count, width, height, scratch):
+    """Paint a word of the units' discs on the screen, the top ones last; returns the first row that shows one and the
+    one past the last.
+    """
+    words, unit_words = scratch.words[word], scratch.unit_words[word]
     first_row, last_row = height, 0
     for unit in range(count):
         radius = disc_radius(width, RADIUS[scratch.types[unit]])
@@ -508,10 +504,10 @@ def paint_discs(world, player, words, count, width, height, scratch):
             left, right = max(0, column - half), min(width, column + half + 1)
             y = row + distance
             if 0 <= y < height:
-                paint(words, y * width + left, y * width + right, unit, scratch)
+                fill(words, y * width + left, right - left, unit_words[unit])
             y = row - distance
             if distance > 0 and 0 <= y < height:
-                paint(words, y * width + left, y * width + right, unit, scratch)
+                fill(words, y * width + left, right - left, unit_words[unit])
     return first_row, last_row
 
 
@@ -524,8 +520,9 @@ def half_row(radius, distance, half):
 
 
 @jit
-def paint_squares(words, count, width, height, scratch):
-    """Paint the units' squares on the minimap; returns the first row that shows one and the one past the last."""
+def paint_squares(word, count, width, height, scratch):
+    """The same for the units' squares on the minimap."""
+    words, unit_words = scratch.words[word], scratch.unit_words[word]
     first_row, last_row = height, 0
     for unit in range(count):
         diameter = 2.0 * MINIMAP_RADIUS[scratch.types[unit]]
@@ -540,7 +537,7 @@ def paint_squares(words, count, width, height, scratch):
         if left < right and top < bottom:
             first_row, last_row = min(first_row, top), max(last_row, bottom)
             for y in range(top, bottom):
-                paint(words, y * width + left, y * width + right, unit, scratch)
+                fill(words, y * width + left, right - left, unit_words[unit])
     return first_row, last_row
 
 
@@ -783,8 +780,10 @@ def draw_screen(world, player, game, count, shown, sizes, layers, tables, pixels
         pixels.y[row] = screen_point(world, player, width, height, 0, row)[1]
     bits = bits_of(tables)
     words = place_values(shown, layers, _SCREEN_CONTENTS, tables, count, scratch)
-    first_row, last_row = paint_discs(world, player, words, count, width, height, scratch)
-    start, end = min(first_row, last_row) * width, last_row * width
+    start = end = 0
+    for word in range(words):
+        first_row, last_row = paint_discs(world, player, word, count, width, height, scratch)
+        start, end = min(first_row, last_row) * width, last_row * width
     pathable, up_to_date = -1, False
     for channel in range(len(layers)):
         content = layers[channel]
@@ -810,8 +809,10 @@ def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixel
     size = width * height
     bits = bits_of(tables)
     words = place_values(shown, layers, _MINIMAP_CONTENTS, tables, count, scratch)
-    first_row, last_row = paint_squares(words, count, width, height, scratch)
-    start, end = min(first_row, last_row) * width, last_row * width
+    start = end = 0
+    for word in range(words):
+        first_row, last_row = paint_squares(word, count, width, height, scratch)
+        start, end = min(first_row, last_row) * width, last_row * width
     pathable = -1
     for channel in range(len(layers)):
         content = _MINIMAP_CONTENTS[layers[channel]]
