@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sc2_envs.engine import compile_engine
-from sc2_envs.engine.rendering import TABLES_INT32, TABLES_UINT8, draw_layers, make_discs, make_scratch
+from sc2_envs.engine.rendering import TABLES_INT32, TABLES_UINT8, draw_layers, make_memory, make_scratch
 from sc2_envs.engine.units import BEACON, MARINE, SHARD, TABLE, Unit
 from sc2_envs.engine.world import WORLD
 from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, encode_layer, resolve_layers
@@ -66,7 +66,7 @@ def put_snapshot(world, player, unit_type, owner, x, y, progress=1.0):
 def draw(
     which, worlds, screen_size, minimap_size, layers="all", dtype=np.int32, player=1, mask=None, out=None, memory=None
 ):
-    """(N, C, H, W) of the engine; memory: the scratch and the discs of drawings before."""
+    """(N, C, H, W) of the engine; memory: the scratch and the memory of drawings before."""
     width, height = screen_size if which == "screen" else minimap_size
     indices = np.array([layer.index for layer in resolve_layers(layers, which)], np.int64)
     if out is None:
@@ -78,7 +78,7 @@ def draw(
     none, nothing = np.zeros(0, np.int64), np.zeros((len(worlds), 0, 0, 0), dtype)
     asked = (indices, none) if which == "screen" else (none, indices)
     outs = (out, nothing) if which == "screen" else (nothing, out)
-    memory = memory or (make_scratch(sizes), make_discs(len(worlds), screen_size))
+    memory = memory or (make_scratch(sizes), make_memory(len(worlds), sizes))
     draw_layers(worlds, mask, player, sizes, *asked, tables, *memory, *outs)
     return out
 
@@ -753,7 +753,7 @@ def test_games_outside_the_mask_are_left_alone(which):
 def test_one_scratch_serves_screens_and_minimaps_in_turn():
     worlds = crowded_worlds(5)
     sizes = (48, 32, 24, 64)
-    memory = make_scratch(sizes), make_discs(len(worlds), sizes[:2])
+    memory = make_scratch(sizes), make_memory(len(worlds), sizes)
     for _ in range(2):
         for which in ("screen", "minimap"):
             expected = draw(which, worlds, sizes[:2], sizes[2:])
@@ -764,7 +764,7 @@ def test_screen_and_minimap_drawn_together_are_those_drawn_alone():
     worlds = crowded_worlds(5)
     sizes = (48, 32, 24, 64)
     outs = np.zeros((5, 27, 32, 48), np.int32), np.zeros((5, 11, 64, 24), np.int32)
-    memory = make_scratch(sizes), make_discs(len(worlds), sizes[:2])
+    memory = make_scratch(sizes), make_memory(len(worlds), sizes)
     everything = (worlds, np.ones(5, np.bool_), 1, sizes, np.arange(27), np.arange(11), TABLES_INT32, *memory)
     draw_layers(*everything, *outs)
     for which, out in zip(("screen", "minimap"), outs, strict=True):
@@ -772,11 +772,11 @@ def test_screen_and_minimap_drawn_together_are_those_drawn_alone():
 
 
 def test_what_was_drawn_before_does_not_show():
-    """The sums of the discs are kept from drawing to drawing, whatever happens to the units in between."""
+    """The memory of earlier drawings leaves no trace, whatever happens to the units in between."""
     rng = np.random.default_rng(5)
     worlds = crowded_worlds(4)
     size = (48, 32)
-    memory = make_scratch((*size, 16, 16)), make_discs(len(worlds), size)
+    memory = make_scratch((*size, 16, 16)), make_memory(len(worlds), (*size, 16, 16))
     for change in range(40):
         for world in worlds:
             slots = int(world["slots"])

@@ -42,6 +42,9 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 jit = njit(**_OPTIONS)
 """For rules: compiled into whatever calls them."""
 
+jit_inlined = njit(forceinline=True, **_OPTIONS)
+"""For what is called in one or two places with many arrays: to pass them would take longer than the work itself."""
+
 _entries: list[tuple[Any, list[Any]]] = []
 
 

@@ -189,7 +189,7 @@ class Games:
         self._sizes = (*interface.screen_size, *interface.minimap_size)
         num_threads = max(1, min(num_threads, num_games))
         self._scratch = [rendering.make_scratch(self._sizes) for _ in range(num_threads)]
-        self._discs = rendering.make_discs(num_games, interface.screen_size)
+        self._memory = rendering.make_memory(num_games, self._sizes)
         bounds = [num_games * i // num_threads for i in range(num_threads + 1)]
         self._slices = [slice(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
         self._pool = ThreadPoolExecutor(num_threads - 1, "sc2_envs") if num_threads > 1 else None
@@ -362,12 +362,12 @@ class Games:
         if mask is None:
             mask = self._all
         if self._pool is None or not (threads or draws):
-            own = (self._scratch[0], self._discs) if draws else ()
+            own = (self._scratch[0], self._memory) if draws else ()
             function(self.worlds, mask, *constants, *own, *arrays)
             return
 
         def on_slice(part: slice, scratch: rendering.Scratch) -> None:
-            own = (scratch, rendering.Discs(*(array[part] for array in self._discs))) if draws else ()
+            own = (scratch, rendering.Memory(*(array[part] for array in self._memory))) if draws else ()
             function(self.worlds[part], mask[part], *constants, *own, *(array[part] for array in arrays))
 
         calls = [self._pool.submit(on_slice, *job) for job in zip(self._slices[1:], self._scratch[1:], strict=True)]

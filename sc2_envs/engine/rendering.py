@@ -25,8 +25,8 @@ import numpy as np
 from numba import boolean, int32, int64, typeof, types, uint8, void
 from numpy.typing import NDArray
 
-from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, screen_pixel, screen_point
-from sc2_envs.engine.compile import entry, jit
+from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, screen_pixel
+from sc2_envs.engine.compile import entry, jit, jit_inlined
 from sc2_envs.engine.units import (
     ENERGY,
     FOOTPRINT_WIDTH,
@@ -122,6 +122,9 @@ _RANK = np.searchsorted(-_RADII, -RADIUS)
 _RANKS = len(_RADII)
 _LEAST_WITH_FOOTPRINT = float(RADIUS[FOOTPRINT_WIDTH > 0].min())
 
+FETCHING = 8.0  # what it costs to fetch a game's sums from its memory, in units of _DISC_WORK
+_DISC_WORK = np.where(RADIUS > 0.0, (RADIUS + 0.25) ** 2, 0.0)  # to add up a disc: about as its pixels are many
+
 MAX_DRAWN = MAX_UNITS + MAX_SNAPSHOTS
 
 
@@ -147,7 +150,9 @@ class Scratch(NamedTuple):
     column_cells: NDArray[np.uint32]  # (W,): x of the columns' cells
     column_strips: NDArray[np.float64]  # see `strip`, for the lines between the columns of a disc
     corners: NDArray[np.float64]  # see `corner`, for the upper corners of a row of its pixels
-    shares: NDArray[np.uint32]  # of one disc's pixels
+    disc_shares: NDArray[np.uint32]  # of one disc's pixels
+    discs: NDArray[np.uint16]  # (H*W,): as in `Memory`, of games that change too much to remember them; zero before ...
+    shares: NDArray[np.uint32]  # (H*W,): ... and after
 
 
 def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
@@ -178,36 +183,57 @@ def make_scratch(sizes: tuple[int, int, int, int]) -> Scratch:
         column_cells=np.zeros(max(sizes[0], sizes[2]), np.uint32),
         column_strips=np.zeros(across + 1),
         corners=np.zeros(across + 1),
-        shares=np.zeros(across * across, np.uint32),
+        disc_shares=np.zeros(across * across, np.uint32),
+        discs=np.zeros(sizes[0] * sizes[1], np.uint16),
+        shares=np.zeros(sizes[0] * sizes[1], np.uint32),
     )
 
 
-class Discs(NamedTuple):
-    """The discs on each game's screen, added up, from one drawing to the next: most units stand still.
+class Memory(NamedTuple):
+    """What each game's last drawing left behind: most units stand still, and structures always do.
 
-    The sums are integers, so that a disc that goes leaves no trace, and they depend on nothing but the discs.
+    It changes no pixel of what is drawn, only how long that takes. Sums of discs are integers, so that a disc that goes
+    leaves no trace.
     """
 
-    count: NDArray[np.uint16]  # (N, H*W): how many discs cover a pixel ...
-    share: NDArray[np.uint32]  # (N, H*W): ... and the sum of their shares of it
-    type: NDArray[np.int16]  # (N, MAX_DRAWN): whose discs these are, by slot and snapshot ...
-    x: NDArray[np.float64]  # (N, MAX_DRAWN): ... and where
-    y: NDArray[np.float64]  # (N, MAX_DRAWN)
-    camera: NDArray[np.float64]  # (N, 2): where the screen's centre was
-    end: NDArray[np.int64]  # (N,): one past the last entry of a disc
+    discs: NDArray[np.uint16]  # (N, H*W): how many discs cover a pixel of the screen ...
+    shares: NDArray[np.uint32]  # (N, H*W): ... and the sum of their shares of it ...
+    summed: NDArray[np.uint8]  # (N,): ... where they are those of the discs that are remembered
+    disc_type: NDArray[np.int16]  # (N, MAX_DRAWN): whose discs these are, by slot and snapshot ...
+    disc_x: NDArray[np.float64]  # (N, MAX_DRAWN): ... and where
+    disc_y: NDArray[np.float64]  # (N, MAX_DRAWN)
+    disc_camera: NDArray[np.float64]  # (N, 2): where the screen's centre was
+    disc_end: NDArray[np.int64]  # (N,): one past the last slot of a disc
+    screen_pathable: NDArray[np.uint8]  # (N, H*W): the layer pathable ...
+    minimap_pathable: NDArray[np.uint8]  # (N, H*W)
+    pathable_drawn: NDArray[np.uint8]  # (N, 2): ... where it is drawn, of the screen and of the minimap ...
+    footprints: NDArray[np.int64]  # (N,): ... for so many units of the size of a footprint or larger ...
+    footprint_type: NDArray[np.int16]  # (N, MAX_DRAWN): ... of these types ...
+    footprint_x: NDArray[np.float64]  # (N, MAX_DRAWN): ... at these places ...
+    footprint_y: NDArray[np.float64]  # (N, MAX_DRAWN)
+    ground: NDArray[np.float64]  # (N, 6): ... and for this playable area and camera
 
 
-def make_discs(num_games: int, screen_size: tuple[int, int]) -> Discs:
-    """Memory for the discs of a batch of games of one player."""
-    size = screen_size[0] * screen_size[1]
-    return Discs(
-        count=np.zeros((num_games, size), np.uint16),
-        share=np.zeros((num_games, size), np.uint32),
-        type=np.zeros((num_games, MAX_DRAWN), np.int16),
-        x=np.zeros((num_games, MAX_DRAWN)),
-        y=np.zeros((num_games, MAX_DRAWN)),
-        camera=np.zeros((num_games, 2)),
-        end=np.zeros(num_games, np.int64),
+def make_memory(num_games: int, sizes: tuple[int, int, int, int]) -> Memory:
+    """Memory for drawing a batch of games of one player."""
+    screen, minimap = sizes[0] * sizes[1], sizes[2] * sizes[3]
+    return Memory(
+        discs=np.zeros((num_games, screen), np.uint16),
+        shares=np.zeros((num_games, screen), np.uint32),
+        summed=np.zeros(num_games, np.uint8),
+        disc_type=np.zeros((num_games, MAX_DRAWN), np.int16),
+        disc_x=np.zeros((num_games, MAX_DRAWN)),
+        disc_y=np.zeros((num_games, MAX_DRAWN)),
+        disc_camera=np.zeros((num_games, 2)),
+        disc_end=np.zeros(num_games, np.int64),
+        screen_pathable=np.zeros((num_games, screen), np.uint8),
+        minimap_pathable=np.zeros((num_games, minimap), np.uint8),
+        pathable_drawn=np.zeros((num_games, 2), np.uint8),
+        footprints=np.zeros(num_games, np.int64),
+        footprint_type=np.zeros((num_games, MAX_DRAWN), np.int16),
+        footprint_x=np.zeros((num_games, MAX_DRAWN)),
+        footprint_y=np.zeros((num_games, MAX_DRAWN)),
+        ground=np.zeros((num_games, 6)),
     )
 
 
@@ -216,6 +242,17 @@ class Pixels(NamedTuple):
 
     x: NDArray[np.float64]  # (W,)
     y: NDArray[np.float64]  # (H,)
+
+
+@jit
+def locate_pixels(camera_x, camera_y, pixels):
+    """World coordinates of the centres of the screen's pixels, as `screen_point` has them."""
+    width, height = len(pixels.x), len(pixels.y)
+    scale = CAMERA_WIDTH / width
+    for column in range(width):
+        pixels.x[column] = camera_x + (column + 0.5 - width / 2) * scale
+    for row in range(height):
+        pixels.y[row] = camera_y - (row + 0.5 - height / 2) * scale
 
 
 @jit
@@ -266,8 +303,8 @@ def fill_rectangle(out, first, pixels, left, bottom, right, top, value):
         fill(out, first + row * width + first_column, last_column - first_column, value)
 
 
-@jit
-def draw_visibility(world, player, pixels, scratch, out, first):
+@jit_inlined
+def draw_visibility(world, player, pixels, column_cells, out, first):
     """The visibility of each pixel's map cell; 0 off the map."""
     width, height = len(pixels.x), len(pixels.y)
     first_column, last_column = inside(pixels.x, 0.0, MAP_SIZE)
@@ -275,7 +312,7 @@ def draw_visibility(world, player, pixels, scratch, out, first):
     columns = last_column - first_column
     if columns < width or last_row - first_row < height:
         fill(out, first, width * height, 0)
-    cells = scratch.column_cells[:columns]
+    cells = column_cells[:columns]
     for column in range(columns):
         cells[column] = int(pixels.x[first_column + column])
     # on the usual minimap a pixel is a cell
@@ -298,8 +335,8 @@ def draw_visibility(world, player, pixels, scratch, out, first):
                 line[column] = grid[cells[column]]
 
 
-@jit
-def draw_footprints(count, pixels, scratch, out, first):
+@jit_inlined
+def draw_footprints(count, pixels, scratch, out):
     """Zero the pixels where the footprints of what the player sees or remembers keep units from walking."""
     for unit in range(count):
         unit_type = scratch.types[unit]
@@ -308,12 +345,12 @@ def draw_footprints(count, pixels, scratch, out, first):
         if FOOTPRINT_WIDTH[unit_type] > 0:
             left, bottom, right, top = footprint_cells(unit_type, scratch.x[unit], scratch.y[unit])
             cut = cut_corners(left, right)
-            clear_cells(out, first, pixels, left, bottom + cut, right, top - cut)
+            clear_cells(out, 0, pixels, left, bottom + cut, right, top - cut)
             if cut:
-                clear_cells(out, first, pixels, left + cut, bottom, right - cut, top)
+                clear_cells(out, 0, pixels, left + cut, bottom, right - cut, top)
 
 
-@jit
+@jit_inlined
 def draw_cut_corners(count, pixels, scratch, out, first):
     """Zero the pixels of footprints' corners where units walk but nothing can be built."""
     for unit in range(count):
@@ -332,32 +369,55 @@ def clear_cells(out, first, pixels, left, bottom, right, top):
         fill(out, first + row * width + first_column, last_column - first_column, 0)
 
 
-@jit
-def draw_ground(world, player, content, count, pixels, scratch, out, first, pathable):
-    """A layer without its units. Values of these layers are their codes too.
-
-    pathable: where the layer PATHABLE of this game begins, -1 where it has not been drawn.
-    """
+@jit_inlined
+def draw_ground(world, player, content, pixels, scratch, out, first):
+    """A layer of the ground. Values of these layers are their codes too; those of other layers are zero here."""
     if content == HEIGHT_MAP:
         fill_rectangle(out, first, pixels, 0.0, 0.0, MAP_SIZE, MAP_SIZE, GROUND_HEIGHT)
     elif content == VISIBILITY_MAP:
-        draw_visibility(world, player, pixels, scratch, out, first)
-    elif content == BUILDABLE and pathable >= 0:
-        layer, drawn = out[first:], out[pathable:]
-        for pixel in range(len(pixels.x) * len(pixels.y)):
-            layer[pixel] = drawn[pixel]
-        draw_cut_corners(count, pixels, scratch, out, first)
-    elif content == PATHABLE or content == BUILDABLE:
-        left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
-        fill_rectangle(out, first, pixels, left, bottom, right, top, 1)
-        draw_footprints(count, pixels, scratch, out, first)
-        if content == BUILDABLE:
-            draw_cut_corners(count, pixels, scratch, out, first)
+        draw_visibility(world, player, pixels, scratch.column_cells, out, first)
     else:
         fill(out, first, len(pixels.x) * len(pixels.y), 0)
 
 
-@jit
+@jit_inlined
+def draw_where_units_go(world, content, game, view, count, pixels, scratch, memory, pathable, out, first):
+    """The layers pathable and buildable; pathable: of the memory, for the view 0, the screen, or 1, the minimap."""
+    if memory.pathable_drawn[game, view] == 0:
+        left, bottom, right, top = world.playable[0], world.playable[1], world.playable[2], world.playable[3]
+        fill_rectangle(pathable, 0, pixels, left, bottom, right, top, 1)
+        draw_footprints(count, pixels, scratch, pathable)
+        memory.pathable_drawn[game, view] = 1
+    layer = out[first : first + len(pathable)]
+    fill(out, first, len(pathable), 0)
+    for pixel in range(len(layer)):
+        layer[pixel] = pathable[pixel]
+    if content == BUILDABLE:
+        draw_cut_corners(count, pixels, scratch, out, first)
+
+
+@jit_inlined
+def remember_footprints(world, player, game, count, scratch, memory):
+    """Forget what was drawn of the ground where the footprints that a player knows of, or the camera, have changed."""
+    types, xs, ys = memory.footprint_type[game], memory.footprint_x[game], memory.footprint_y[game]
+    ground = memory.ground[game]
+    same = True
+    for i in range(4):
+        same &= ground[i] == world.playable[i]
+        ground[i] = world.playable[i]
+    same &= ground[4] == world.camera_x[player - 1] and ground[5] == world.camera_y[player - 1]
+    ground[4], ground[5] = world.camera_x[player - 1], world.camera_y[player - 1]
+    unit = 0
+    while unit < count and RADIUS[scratch.types[unit]] >= _LEAST_WITH_FOOTPRINT:
+        same &= types[unit] == scratch.types[unit] and xs[unit] == scratch.x[unit] and ys[unit] == scratch.y[unit]
+        types[unit], xs[unit], ys[unit] = scratch.types[unit], scratch.x[unit], scratch.y[unit]
+        unit += 1
+    if not same or unit != memory.footprints[game]:
+        memory.footprints[game] = unit
+        memory.pathable_drawn[game, :] = 0
+
+
+@jit_inlined
 def sort_units(world, player, scratch):
     """Put the units that a player sees, and its snapshots, into the order of drawing; return how many they are."""
     seen, ranks = scratch.seen, scratch.ranks
@@ -412,7 +472,7 @@ def progress_value(progress):
     return 0 if progress >= 1.0 else int(progress * FULL_RATIO)
 
 
-@jit
+@jit_inlined
 def note_values(world, player, count, scratch):
     """Note what every layer shows of each unit and snapshot; returns the mask of the layers that show anything.
 
@@ -449,7 +509,7 @@ def note_values(world, player, count, scratch):
     return shown
 
 
-@jit
+@jit_inlined
 def place_values(shown, layers, contents, tables, count, scratch):
     """Put what the layers show of each unit side by side into words; returns how many words a unit needs.
 
@@ -485,19 +545,13 @@ def is_of_units(content):
     return content in _OF_UNITS
 
 
-@jit
+@jit_inlined
 def paint_discs(world, player, word, count, width, height, scratch):
-    """Paint a word of the units' discs on the screen, the top ones last; returns the first row that shows one and the
-    one past the last.
-    """
+    """Paint a word of the units' discs on the screen."""
     words, unit_words = scratch.words[word], scratch.unit_words[word]
-    first_row, last_row = height, 0
     for unit in range(count):
         radius = disc_radius(width, RADIUS[scratch.types[unit]])
         column, row = screen_pixel(world, player, width, height, scratch.x[unit], scratch.y[unit])
-        if column + radius < 0 or column - radius >= width or row + radius < 0 or row - radius >= height:
-            continue
-        first_row, last_row = min(first_row, max(row - radius, 0)), max(last_row, min(row + radius + 1, height))
         half = radius
         for distance in range(radius + 1):
             half = half_row(radius, distance, half)
@@ -508,7 +562,18 @@ def paint_discs(world, player, word, count, width, height, scratch):
             y = row - distance
             if distance > 0 and 0 <= y < height:
                 fill(words, y * width + left, right - left, unit_words[unit])
-    return first_row, last_row
+
+
+@jit_inlined
+def rows_of_discs(world, player, count, width, height, scratch):
+    """The first row of the screen that any disc touches, whole pixels of it or parts, and one past the last."""
+    first_row, last_row = height, 0
+    for unit in range(count):
+        radius = disc_radius(width, RADIUS[scratch.types[unit]]) + 1
+        row = screen_pixel(world, player, width, height, scratch.x[unit], scratch.y[unit])[1]
+        first_row, last_row = min(first_row, row - radius), max(last_row, row + radius + 1)
+    first_row, last_row = max(first_row, 0), min(last_row, height)
+    return min(first_row, last_row), last_row
 
 
 @jit
@@ -519,9 +584,9 @@ def half_row(radius, distance, half):
     return half
 
 
-@jit
+@jit_inlined
 def paint_squares(word, count, width, height, scratch):
-    """The same for the units' squares on the minimap."""
+    """Paint a word of the units' squares on the minimap; returns the first row that shows one and one past the last."""
     words, unit_words = scratch.words[word], scratch.unit_words[word]
     first_row, last_row = height, 0
     for unit in range(count):
@@ -541,18 +606,17 @@ def paint_squares(word, count, width, height, scratch):
     return first_row, last_row
 
 
-@jit
+@jit_inlined
 def draw_painted(place, bits, start, end, size, scratch, out, first):
     """Draw a layer from its place in the words of the pixels start..end; the others show nothing."""
-    fill(out, first, start, 0)
-    fill(out, first + end, size - end, 0)
+    fill(out, first, size, 0)
     layer, words = out[first + start : first + end], scratch.words[place * bits // WORD, start:end]
     shift = np.uint64(place * bits % WORD)
     for pixel in range(len(layer)):
         layer[pixel] = words[pixel] >> shift
 
 
-@jit
+@jit_inlined
 def wipe(words, start, end, scratch):
     """Leave the words of the pixels as they were found."""
     for word in range(words):
@@ -603,12 +667,12 @@ def corner(x, y, strip_x, strip_y, radius, quarter):
 
 
 @jit
-def disc_shares(x, y, radius, left, top, columns, rows, scratch, out):
+def disc_shares(x, y, radius, left, top, columns, rows, lines, out):
     """Shares that a disc has of the pixels of the rectangle round it, row by row, in steps of 2^-SHARE_BITS.
 
     A pixel's share is the area of the disc below and left of its lower right corner, less those of the other corners.
     """
-    strips, corners = scratch.column_strips, scratch.corners
+    strips, corners = lines
     quarter, inverse = math.pi / 4 * radius * radius, 1.0 / radius
     for i in range(1, columns):
         strips[i] = strip(left + i - x, inverse, quarter)
@@ -633,7 +697,7 @@ def disc_shares(x, y, radius, left, top, columns, rows, scratch, out):
 
 
 @jit
-def add_disc(world, player, unit_type, x, y, added, width, height, scratch, count, share):
+def add_disc(world, player, unit_type, x, y, added, width, height, lines, disc, discs, shares):
     """Add a unit's disc to the sums of its pixels, or take it away: `added` is 1 or -1."""
     radius = disc_radius(width, RADIUS[unit_type])
     column, row = screen_pixel(world, player, width, height, x, y)
@@ -644,12 +708,12 @@ def add_disc(world, player, unit_type, x, y, added, width, height, scratch, coun
         for line in (row + distance, row - distance) if distance > 0 else (row, -1):
             if 0 <= line < height:
                 for pixel in range(line * width + left, line * width + right):
-                    count[pixel] += added
-    add_shares(world, player, unit_type, x, y, added, width, height, scratch, share)
+                    discs[pixel] += added
+    add_shares(world, player, unit_type, x, y, added, width, height, lines, disc, shares)
 
 
-@jit
-def add_shares(world, player, unit_type, x, y, added, width, height, scratch, share):
+@jit_inlined
+def add_shares(world, player, unit_type, x, y, added, width, height, lines, disc, shares):
     """Add the shares that a unit's disc has of the pixels, or take them away."""
     scale = width / CAMERA_WIDTH
     radius = RADIUS[unit_type] * scale
@@ -663,66 +727,83 @@ def add_shares(world, player, unit_type, x, y, added, width, height, scratch, sh
     y -= row
     left, top = int(np.floor(x - radius)), int(np.floor(y - radius))
     columns, rows = int(np.floor(x + radius)) + 1 - left, int(np.floor(y + radius)) + 1 - top
-    disc_shares(x, y, radius, left, top, columns, rows, scratch, scratch.shares)
+    disc_shares(x, y, radius, left, top, columns, rows, lines, disc)
     column += left
     row += top
     left, right = max(0, column), min(width, column + columns)
     for line in range(max(0, row), min(height, row + rows)):
-        sums = share[line * width + left : line * width + right]
-        shares = scratch.shares[(line - row) * columns + left - column :]
+        sums = shares[line * width + left : line * width + right]
+        parts = disc[(line - row) * columns + left - column :]
         for i in range(len(sums)):
-            sums[i] += added * shares[i]
+            sums[i] += added * parts[i]
 
 
-@jit
-def update_discs(world, player, game, count, width, height, scratch, discs):
-    """Bring the sums of a game's discs up to date: only what came, went or moved costs time."""
-    counts, shares = discs.count[game], discs.share[game]
-    types, xs, ys = discs.type[game], discs.x[game], discs.y[game]
+@jit_inlined
+def sum_discs(world, player, game, count, width, height, scratch, memory):
+    """Add up the discs on a game's screen: in its memory where few have changed, then only those cost time, and else in
+    the scratch, which stays in the processor's cache. Whether the sums are in the memory.
+    """
+    types, xs, ys = memory.disc_type[game], memory.disc_x[game], memory.disc_y[game]
+    end = memory.disc_end[game]
     for unit in range(count):
-        scratch.drawn[scratch.order[unit]] = unit + 1
-        discs.end[game] = max(discs.end[game], scratch.order[unit] + 1)
-    changes = 0
-    for slot in range(discs.end[game]):
+        slot = np.int64(scratch.order[unit])
+        scratch.drawn[slot] = unit + 1
+        end = max(end, slot + 1)
+    changes, work, work_anew = 0, FETCHING, 0.0
+    for slot in range(end):
         unit = np.int64(scratch.drawn[slot]) - 1
-        if unit < 0:
-            differs = types[slot] != NOTHING
-        else:
-            differs = types[slot] != scratch.types[unit] or xs[slot] != scratch.x[unit] or ys[slot] != scratch.y[unit]
-        scratch.changed[changes] = slot
-        changes += differs
-    camera = discs.camera[game]
-    moved = camera[0] != world.camera_x[player - 1] or camera[1] != world.camera_y[player - 1]
-    if moved or 2 * changes > count:  # to begin anew is less work
-        camera[0], camera[1] = world.camera_x[player - 1], world.camera_y[player - 1]
-        counts[:] = 0
+        old, new = np.int64(types[slot]), np.int64(scratch.types[unit]) if unit >= 0 else NOTHING
+        work_anew += _DISC_WORK[new]
+        if old != new or (new != NOTHING and (xs[slot] != scratch.x[unit] or ys[slot] != scratch.y[unit])):
+            work += _DISC_WORK[old] + _DISC_WORK[new]
+            scratch.changed[changes] = slot
+            changes += 1
+    camera = memory.disc_camera[game]
+    calm = work <= work_anew
+    same_view = camera[0] == world.camera_x[player - 1] and camera[1] == world.camera_y[player - 1]
+    camera[0], camera[1] = world.camera_x[player - 1], world.camera_y[player - 1]
+    discs, shares = memory.discs[game], memory.shares[game]
+    lines, disc = (scratch.column_strips, scratch.corners), scratch.disc_shares
+    by_difference = calm and same_view and memory.summed[game] != 0
+    memory.summed[game] = calm
+    if calm and not by_difference:
+        discs[:] = 0
         shares[:] = 0
-        changes = discs.end[game]
-        for slot in range(changes):
-            types[slot] = NOTHING
-            scratch.changed[slot] = slot
+    if not calm:
+        discs, shares = scratch.discs, scratch.shares
     for i in range(changes):
         slot = scratch.changed[i]
         unit = np.int64(scratch.drawn[slot]) - 1
-        if types[slot] != NOTHING:
-            add_disc(world, player, types[slot], xs[slot], ys[slot], -1, width, height, scratch, counts, shares)
-            types[slot] = NOTHING
+        if by_difference and types[slot] != NOTHING:
+            add_disc(world, player, types[slot], xs[slot], ys[slot], -1, width, height, lines, disc, discs, shares)
+        types[slot] = NOTHING
         if unit >= 0:
             types[slot], xs[slot], ys[slot] = scratch.types[unit], scratch.x[unit], scratch.y[unit]
-            add_disc(world, player, types[slot], xs[slot], ys[slot], 1, width, height, scratch, counts, shares)
+            if by_difference:
+                add_disc(world, player, types[slot], xs[slot], ys[slot], 1, width, height, lines, disc, discs, shares)
     for unit in range(count):
         scratch.drawn[scratch.order[unit]] = 0
+        if not by_difference:
+            unit_type, x, y = scratch.types[unit], scratch.x[unit], scratch.y[unit]
+            add_disc(world, player, unit_type, x, y, 1, width, height, lines, disc, discs, shares)
+    memory.disc_end[game] = end
+    return calm
 
 
-@jit
-def draw_density(game, content, size, discs, out, first):
-    """Draw unit_density, or unit_density_aa: the sum of the shares, rounded down."""
-    layer, counts, shares = out[first : first + size], discs.count[game], discs.share[game]
+@jit_inlined
+def draw_density(game, content, remembered, start, end, size, scratch, memory, out, first):
+    """Draw unit_density, or unit_density_aa: the sum of the shares, rounded down. Only pixels start..end show any."""
+    fill(out, first, size, 0)
+    layer = out[first + start : first + end]
     if content == UNIT_DENSITY:
-        for pixel in range(size):
-            layer[pixel] = min(counts[pixel], MOST_UNITS)
+        discs = memory.discs[game] if remembered else scratch.discs
+        discs = discs[start:end]
+        for pixel in range(len(layer)):
+            layer[pixel] = min(discs[pixel], MOST_UNITS)
     else:
-        for pixel in range(size):
+        shares = memory.shares[game] if remembered else scratch.shares
+        shares = shares[start:end]
+        for pixel in range(len(layer)):
             layer[pixel] = min(shares[pixel] >> SHARE_BITS, MOST_UNITS)
 
 
@@ -730,7 +811,7 @@ def draw_density(game, content, size, discs, out, first):
 
 
 def _draw_layers(
-    worlds, mask, player, sizes, screen_layers, minimap_layers, tables, scratch, discs, screen_out, minimap_out
+    worlds, mask, player, sizes, screen_layers, minimap_layers, tables, scratch, memory, screen_out, minimap_out
 ):
     """Draw layers of the screen and of the minimap for the masked games of a batch.
 
@@ -743,7 +824,7 @@ def _draw_layers(
         minimap_layers: (D,) int64.
         tables: TABLES_UINT8 or TABLES_INT32, as the outputs are.
         scratch: of `make_scratch` for these sizes.
-        discs: of `make_discs`, always the same one for this player of these games.
+        memory: of `make_memory`, always the same one for this player of these games.
         screen_out: (N, C, H, W), C-contiguous, uint8 or int32.
         minimap_out: (N, D, H, W), of the same type.
     """
@@ -759,51 +840,53 @@ def _draw_layers(
         world = worlds[game]
         count = sort_units(world, player, scratch)
         shown = note_values(world, player, count, scratch)
+        remember_footprints(world, player, game, count, scratch, memory)
         if len(screen_layers) > 0:
             draw_screen(
-                world, player, game, count, shown, sizes, screen_layers, tables, screen, scratch, discs, flat_screen
+                world, player, game, count, shown, sizes, screen_layers, tables, screen, scratch, memory, flat_screen
             )
         if len(minimap_layers) > 0:
             draw_minimap(
-                world, player, game, count, shown, sizes, minimap_layers, tables, minimap, scratch, flat_minimap
+                world, player, game, count, shown, sizes, minimap_layers, tables, minimap, scratch, memory, flat_minimap
             )
 
 
-@jit
-def draw_screen(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, discs, out):
+@jit_inlined
+def draw_screen(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, memory, out):
     """Draw layers of one game's screen."""
     width, height = sizes[0], sizes[1]
     size = width * height
-    for column in range(width):
-        pixels.x[column] = screen_point(world, player, width, height, column, 0)[0]
-    for row in range(height):
-        pixels.y[row] = screen_point(world, player, width, height, 0, row)[1]
+    locate_pixels(world.camera_x[player - 1], world.camera_y[player - 1], pixels)
     bits = bits_of(tables)
     words = place_values(shown, layers, _SCREEN_CONTENTS, tables, count, scratch)
-    start = end = 0
+    first_row, last_row = rows_of_discs(world, player, count, width, height, scratch)
+    start, end = first_row * width, last_row * width
     for word in range(words):
-        first_row, last_row = paint_discs(world, player, word, count, width, height, scratch)
-        start, end = min(first_row, last_row) * width, last_row * width
-    pathable, up_to_date = -1, False
+        paint_discs(world, player, word, count, width, height, scratch)
+    summed = remembered = False
     for channel in range(len(layers)):
         content = layers[channel]
         first = (game * len(layers) + channel) * size
         if is_of_units(content) and scratch.places[content] >= 0:
             draw_painted(scratch.places[content], bits, start, end, size, scratch, out, first)
         elif content == UNIT_DENSITY or content == UNIT_DENSITY_AA:
-            if not up_to_date:
-                update_discs(world, player, game, count, width, height, scratch, discs)
-                up_to_date = True
-            draw_density(game, content, size, discs, out, first)
+            if not summed:
+                remembered = sum_discs(world, player, game, count, width, height, scratch, memory)
+                summed = True
+            draw_density(game, content, remembered, start, end, size, scratch, memory, out, first)
+        elif content == PATHABLE or content == BUILDABLE:
+            pathable = memory.screen_pathable[game]
+            draw_where_units_go(world, content, game, 0, count, pixels, scratch, memory, pathable, out, first)
         else:
-            draw_ground(world, player, content, count, pixels, scratch, out, first, pathable)
-            if content == PATHABLE:
-                pathable = first
+            draw_ground(world, player, content, pixels, scratch, out, first)
     wipe(words, start, end, scratch)
+    if summed and not remembered:
+        fill(scratch.discs, start, end - start, 0)
+        fill(scratch.shares, start, end - start, 0)
 
 
-@jit
-def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, out):
+@jit_inlined
+def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, memory, out):
     """Draw layers of one game's minimap."""
     width, height = sizes[2], sizes[3]
     size = width * height
@@ -813,17 +896,17 @@ def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixel
     for word in range(words):
         first_row, last_row = paint_squares(word, count, width, height, scratch)
         start, end = min(first_row, last_row) * width, last_row * width
-    pathable = -1
     for channel in range(len(layers)):
         content = _MINIMAP_CONTENTS[layers[channel]]
         first = (game * len(layers) + channel) * size
         if is_of_units(content) and scratch.places[content] >= 0:
             draw_painted(scratch.places[content], bits, start, end, size, scratch, out, first)
+        elif content == PATHABLE or content == BUILDABLE:
+            pathable = memory.minimap_pathable[game]
+            draw_where_units_go(world, content, game, 1, count, pixels, scratch, memory, pathable, out, first)
         else:
-            draw_ground(world, player, content, count, pixels, scratch, out, first, pathable)
-            if content == PATHABLE:
-                pathable = first
-            elif content == CAMERA:
+            draw_ground(world, player, content, pixels, scratch, out, first)
+            if content == CAMERA:
                 draw_camera(world, player, width, height, sizes[1] / sizes[0], out, first)
     wipe(words, start, end, scratch)
 
@@ -832,10 +915,10 @@ _MASK_TYPE = boolean[::1]
 _SIZES_TYPE = types.UniTuple(int64, 4)
 _TABLES_TYPE = uint8[:, ::1]
 _SCRATCH_TYPE = typeof(make_scratch((1, 1, 1, 1)))
-_DISCS_TYPE = typeof(make_discs(1, (1, 1)))
+_MEMORY_TYPE = typeof(make_memory(1, (1, 1, 1, 1)))
 _SIGNATURES = tuple(
     void(
-        WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, int64[::1], int64[::1], _TABLES_TYPE, _SCRATCH_TYPE, _DISCS_TYPE,
+        WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, int64[::1], int64[::1], _TABLES_TYPE, _SCRATCH_TYPE, _MEMORY_TYPE,
         out, out,
     )
     for out in (uint8[:, :, :, ::1], int32[:, :, :, ::1])
