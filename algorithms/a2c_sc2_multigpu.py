@@ -124,6 +124,8 @@ class Args:
     """if toggled, advantages are normalised over the batch of all ranks"""
     ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
+    norm_ent: bool = False
+    """if toggled, the entropy of the function and of each argument counts as a share of the largest possible one"""
     anneal_ent: bool = True
     """if toggled, the entropy bonus falls linearly to 0 at --total-timesteps"""
     vf_coef: float = 0.05
@@ -445,7 +447,7 @@ def sample_actions(logits, uniform):
     return torch.stack([sample_index(component.detach(), uniform[:, i]) for i, component in enumerate(logits)], 1)
 
 
-def log_prob_and_entropy(logits, action, argument_mask):
+def log_prob_and_entropy(logits, action, argument_mask, norm_ent=False):
     """Log-probability of the action and entropy of the policy, (N,) each; both count only what the function uses.
 
     `argument_mask[f, a]` says whether function f takes argument a. An argument that is not taken changes nothing in
@@ -456,7 +458,9 @@ def log_prob_and_entropy(logits, action, argument_mask):
     for component, chosen in zip(logits, action.unbind(1), strict=True):
         log_p = component.log_softmax(-1)
         log_probs.append(log_p.gather(1, chosen[:, None])[:, 0])
-        entropies.append(-(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1))
+        entropy = -(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
+        # a point on the screen would else weigh several times as much as the function that it belongs to
+        entropies.append(entropy / np.log(max(2, component.shape[1])) if norm_ent else entropy)
     return (torch.stack(log_probs, 1) * used).sum(1), (torch.stack(entropies, 1) * used).sum(1)
 
 
@@ -503,7 +507,7 @@ class Rollout:
         return {name: torch.from_numpy(array[t]).to(device) for name, array in self.observation.items()}
 
 
-def play(envs, agent, rollout, noise_keys, env_step, policy_version, device):
+def play(envs, agent, rollout, noise_keys, env_step, policy_version, device, norm_ent=False):
     """Fill the rollout. Returns (log-probability, entropy, value) of every step, (B,) each, with their graphs: the
     update goes backward through the very pass that chose the action, so the network runs once a step and not twice."""
     argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
@@ -516,7 +520,7 @@ def play(envs, agent, rollout, noise_keys, env_step, policy_version, device):
         logits, value = agent(rollout.observe(t, device))
         noise = torch.from_numpy(uniforms(noise_keys, env_step + t, len(logits))).to(device)
         action = sample_actions(logits, noise)
-        scores.append((*log_prob_and_entropy(logits, action, argument_mask), value))
+        scores.append((*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
 
         rollout.action[t] = action.cpu()
         out = {name: array[t + 1] for name, array in rollout.observation.items()}
@@ -821,7 +825,7 @@ def train(args, device, stop, ranks):
             learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
             ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
-            scores = play(envs, agent, rollout, noise_keys, env_step, update, device)
+            scores = play(envs, agent, rollout, noise_keys, env_step, update, device, args.norm_ent)
             losses, grad_norm, samples = learn(agent, optimizer, rollout, scores, args, ent_coef, device, ranks)
             update += 1
             env_step += args.num_steps

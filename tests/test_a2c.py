@@ -181,13 +181,14 @@ def test_what_is_masked_is_never_sampled(legal):
     assert (a2c.sample_index(half, extremes) % 2 == legal % 2).all()
 
 
-def test_log_prob_and_entropy_equal_the_slow_sum():
+@pytest.mark.parametrize("norm_ent", [False, True])
+def test_log_prob_and_entropy_equal_the_slow_sum(norm_ent):
     generator = torch.Generator().manual_seed(1)
     logits = [torch.randn(20, n, generator=generator, dtype=torch.float64) for n in (4, 9, 2)]
     logits[0][:, 2] = -torch.inf
     mask = torch.tensor([[False, False], [True, False], [True, True], [True, True]])
     action = torch.stack([torch.tensor([0, 1, 3])[torch.arange(20) % 3], torch.arange(20) % 9, torch.arange(20) % 2], 1)
-    log_prob, entropy = a2c.log_prob_and_entropy(logits, action, mask)
+    log_prob, entropy = a2c.log_prob_and_entropy(logits, action, mask, norm_ent)
     for row in range(20):
         expected_log_prob = expected_entropy = 0.0
         for component in range(3):
@@ -196,7 +197,8 @@ def test_log_prob_and_entropy_equal_the_slow_sum():
             weights = [math.exp(x) for x in logits[component][row].tolist()]
             p = [w / sum(weights) for w in weights]
             expected_log_prob += math.log(p[action[row, component]])
-            expected_entropy -= sum(x * math.log(x) for x in p if x > 0)
+            base = len(p) if norm_ent else math.e  # as a share of log n: the logarithm to the base n
+            expected_entropy -= sum(x * math.log(x, base) for x in p if x > 0)
         assert log_prob[row].item() == pytest.approx(expected_log_prob, rel=1e-12)
         assert entropy[row].item() == pytest.approx(expected_entropy, rel=1e-12)
 
