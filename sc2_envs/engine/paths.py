@@ -33,6 +33,12 @@ TENTATIVE = 0  # the best way here may be longer still: nobody has looked whethe
 DONE = 1  # the best way here is known
 UNUSABLE = 2  # the unit has no place there
 
+# values of `node_turn`: which directions a shortest way can have there
+RISING = np.float32(-1.0)  # up to the right, or down to the left
+FALLING = np.float32(1.0)  # down to the right, or up to the left
+ANY_DIRECTION = np.float32(0.0)
+LEVEL = np.float32(0.0)
+
 OUTSIDE = -(2**63)  # row 63 as a bit, which no map's playable area touches: blocked, so that shifts stay simple
 NOWHERE = float(2**30)  # length of a way that is not known
 
@@ -164,6 +170,7 @@ def draw_walls(world):
             world.corner_side[count] = left + 2 * below
             count += 1
     world.corners = count
+    world.nodes_radius = 0.0
     world.walls_age = world.obstacles_changed
 
 
@@ -494,35 +501,39 @@ def push_out(world, slot):
 
 
 @jit
-def place_nodes(world, slot, x, y):
-    """The nodes of a search, all open: the corners as this unit goes round them, then where it is, then the goal."""
-    radius = INNER_RADIUS[world.type[slot]]
-    start, goal = world.corners, world.corners + 1
+def draw_nodes(world, radius):
+    """Place the corners as units of this radius go round them; so they stay until the obstacles change."""
     for node in range(world.corners):
         side = world.corner_side[node]
         node_x = np.float64(world.corner_x[node]) + (radius if side & 1 else -radius)
         node_y = np.float64(world.corner_y[node]) + (radius if side & 2 else -radius)
         world.node_x[node] = node_x
         world.node_y[node] = node_y
-        usable = is_inside(world, node_x, node_y) and is_free(world, node_x, node_y, radius)
-        world.node_state[node] = TENTATIVE if usable else UNUSABLE
-    world.node_x[start], world.node_y[start] = world.x[slot], world.y[slot]
-    world.node_x[goal], world.node_y[goal] = x, y
-    world.node_state[start] = TENTATIVE
-    world.node_state[goal] = TENTATIVE
-    for node in range(goal + 1):
-        world.node_cost[node] = NOWHERE
-        world.node_total[node] = NOWHERE
-        world.node_from[node] = start
+        world.node_turn[node] = FALLING if side == 0 or side == 3 else RISING
+        world.node_usable[node] = is_inside(world, node_x, node_y) and is_free(world, node_x, node_y, radius)
+    world.nodes_radius = radius
 
 
 @jit
-def bends_round(world, node, dx, dy):
-    """Whether a shortest way that passes a corner can have this direction there: beside the obstacle, not at it."""
-    if node >= world.corners:
-        return True
-    side = world.corner_side[node]
-    return (dx if side & 1 else -dx) * (dy if side & 2 else -dy) <= 0.0
+def place_nodes(world, slot, x, y):
+    """The nodes of a search, all open: the corners as this unit goes round them, then where it is, then the goal."""
+    radius = INNER_RADIUS[world.type[slot]]
+    if world.nodes_radius != radius:
+        draw_nodes(world, radius)
+    start, goal = world.corners, world.corners + 1
+    world.node_x[start], world.node_y[start] = world.x[slot], world.y[slot]
+    world.node_x[goal], world.node_y[goal] = x, y
+    for node in (start, goal):
+        world.node_turn[node] = ANY_DIRECTION
+        world.node_usable[node] = 1
+    goal_x, goal_y = world.node_x[goal], world.node_y[goal]
+    for node in range(goal + 1):
+        world.node_state[node] = TENTATIVE if world.node_usable[node] else UNUSABLE
+        world.node_cost[node] = NOWHERE
+        world.node_total[node] = NOWHERE
+        world.node_from[node] = start
+        dx, dy = goal_x - world.node_x[node], goal_y - world.node_y[node]
+        world.node_ahead[node] = np.sqrt(dx * dx + dy * dy)
 
 
 @jit
@@ -562,22 +573,27 @@ def best_node(world):
     """The open node over which the shortest way may lead, or -1."""
     best, best_total = -1, np.float32(NOWHERE)
     for node in range(world.corners + 2):
-        if world.node_state[node] == TENTATIVE and world.node_total[node] < best_total:
+        if world.node_total[node] < best_total and world.node_state[node] == TENTATIVE:
             best, best_total = node, world.node_total[node]
     return best
 
 
 @jit
 def offer_ways(world, node):
-    """Offer every open node the way over this one."""
-    goal = world.corners + 1
+    """Offer every open node the way over this one.
+
+    Without a branch, so that several nodes are looked at at a time.
+    """
+    x, y, cost, turn = world.node_x[node], world.node_y[node], world.node_cost[node], world.node_turn[node]
     for other in range(world.corners + 2):
-        if world.node_state[other] == TENTATIVE:
-            length = length_over(world, node, other)
-            if length < world.node_cost[other]:
-                world.node_cost[other] = length
-                world.node_from[other] = node
-                world.node_total[other] = length + straight_between(world, other, goal)
+        dx = world.node_x[other] - x
+        dy = world.node_y[other] - y
+        length = cost + np.sqrt(dx * dx + dy * dy)
+        fits = bends_round(turn, dx, dy) & bends_round(world.node_turn[other], dx, dy)
+        better = fits & (world.node_state[other] == TENTATIVE) & (length < world.node_cost[other])
+        world.node_from[other] = node if better else world.node_from[other]
+        world.node_total[other] = length + world.node_ahead[other] if better else world.node_total[other]
+        world.node_cost[other] = length if better else world.node_cost[other]
 
 
 @jit
@@ -592,15 +608,7 @@ def offer_next_line(world, node):
                 best, best_from = length, other
     world.node_cost[node] = best
     world.node_from[node] = best_from
-    world.node_total[node] = best + straight_between(world, node, world.corners + 1)
-
-
-@jit
-def straight_between(world, node, other):
-    """Distance of two nodes."""
-    dx = world.node_x[other] - world.node_x[node]
-    dy = world.node_y[other] - world.node_y[node]
-    return np.sqrt(dx * dx + dy * dy)
+    world.node_total[node] = best + world.node_ahead[node]
 
 
 @jit
@@ -608,9 +616,15 @@ def length_over(world, node, other):
     """Length of the way to a node whose last part is the line from another one."""
     dx = world.node_x[other] - world.node_x[node]
     dy = world.node_y[other] - world.node_y[node]
-    if bends_round(world, node, dx, dy) and bends_round(world, other, dx, dy):
+    if bends_round(world.node_turn[node], dx, dy) & bends_round(world.node_turn[other], dx, dy):
         return world.node_cost[node] + np.sqrt(dx * dx + dy * dy)
     return np.float32(NOWHERE)
+
+
+@jit
+def bends_round(turn, dx, dy):
+    """Whether a shortest way that passes a corner can have this direction there: beside the obstacle, not at it."""
+    return dx * dy * turn <= LEVEL
 
 
 @jit

@@ -108,6 +108,10 @@ WORLD = np.dtype(
         ("node_from", np.int16, (MAX_CORNERS,)),
         ("node_cost", np.float32, (MAX_CORNERS,)),
         ("node_total", np.float32, (MAX_CORNERS,)),
+        ("node_ahead", np.float32, (MAX_CORNERS,)),  # distance from the goal
+        ("node_turn", np.float32, (MAX_CORNERS,)),  # RISING, FALLING or ANY_DIRECTION of paths.py
+        ("node_usable", np.uint8, (MAX_CORNERS,)),  # the unit has a place there
+        ("nodes_radius", np.float64),  # of the units for which the corners are placed as nodes, 0 = they are not
         ("reached", np.int64, (MAP_SIZE,)),  # as walls: where the unit that asked last can get to
         ("reached_age", np.int64),  # obstacles_changed when it was drawn
         # neighbours: first unit in each cell, slot + 1, filled and emptied within settle_units
