@@ -167,6 +167,7 @@ WORLD = np.dtype(
         ("seen_owner", np.uint8, (MAX_UNITS,)),
         ("seen_unfinished", np.uint8, (MAX_UNITS,)),  # it was under construction
         ("in_sight", np.uint8, (MAX_UNITS,)),  # bit p-1: player p saw it when snapshots were last looked at
+        ("marked", np.uint8, (MAX_UNITS,)),  # working memory of rules that look at all units before they go to some
         # walking
         ("speed", np.float64, (MAX_UNITS,)),  # world units a game loop, now
         ("brakes", np.uint8, (MAX_UNITS,)),  # it has begun to, on its way to where it walks
