@@ -8,6 +8,7 @@ What the map itself reveals is visible at any time.
 and of their circles only the cells that the old and the new one do not share.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -41,6 +42,28 @@ def _reaches() -> np.ndarray:
 _REACH = _reaches()
 
 
+def _edges() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The cells that a circle has and the same circle one cell aside has not.
+
+    Arrays by half sight and by where the other one is, 1 + its y and 1 + its x: how many cells, and for each of them
+    its x and its y, from the middle of the first circle.
+    """
+    largest = int(_HALF_SIGHT.max())
+    counts = np.zeros((largest + 1, 3, 3), np.int64)
+    cells = np.zeros((2, largest + 1, 3, 3, 3 * largest), np.int8)
+    y, x = np.mgrid[-largest : largest + 1, -largest : largest + 1]
+    for half_sight, row, column in itertools.product(range(1, largest + 1), range(3), range(3)):
+        seen = 4 * (x**2 + y**2) <= half_sight**2
+        seen_aside = 4 * ((x + 1 - column) ** 2 + (y + 1 - row) ** 2) <= half_sight**2
+        edge = seen & ~seen_aside
+        counts[half_sight, row, column] = edge.sum()
+        cells[:, half_sight, row, column, : edge.sum()] = x[edge], y[edge]
+    return counts, cells[0], cells[1]
+
+
+_EDGE_CELLS, _EDGE_X, _EDGE_Y = _edges()
+
+
 @jit
 def cell_of(world, slot):
     """Index y * MAP_SIZE + x of the cell that a unit stands in."""
@@ -50,43 +73,54 @@ def cell_of(world, slot):
 @jit
 def update_vision(world):
     """Bring what the players see up to date."""
-    if not vision_is_old(world):
-        return
-    world.fog_changed |= world.vision_changed
-    world.vision_changed = 0
-    if world.revealed_drawn == 0:
-        reveal(world)
-    for slot in range(max(world.slots, world.seen_slots)):
-        cell, half_sight, owner = cell_of(world, slot), half_sight_of(world, slot), world.owner[slot]
-        old_cell, old_half_sight, old_owner = world.seen_from[slot], world.seen_sight[slot], world.seen_owner[slot]
-        if cell == old_cell and half_sight == old_half_sight and owner == old_owner:
-            continue
-        if owner == old_owner:
-            if owner != NEUTRAL:
-                move_sight(world, owner, old_cell, old_half_sight, cell, half_sight)
-        else:
-            if old_owner != NEUTRAL:
-                move_sight(world, old_owner, old_cell, old_half_sight, cell, 0)
-            if owner != NEUTRAL:
-                move_sight(world, owner, old_cell, 0, cell, half_sight)
-        world.seen_from[slot] = cell
-        world.seen_sight[slot] = half_sight
-        world.seen_owner[slot] = owner
-        world.seen_unfinished[slot] = world.progress[slot] < 1.0
-    world.seen_slots = world.slots
+    if world.vision_changed:
+        world.vision_changed = 0
+        world.fog_changed = 1
+        if world.revealed_drawn == 0:
+            reveal(world)
+        for slot in range(max(world.slots, world.seen_slots)):
+            update_sight(world, slot)
+        world.seen_slots = world.slots
+    elif mark_moved(world):
+        for slot in range(world.slots):
+            if world.marked[slot]:
+                update_sight(world, slot)
 
 
 @jit
-def vision_is_old(world):
-    """Whether a unit came or went, stands in another cell or was finished since the last update.
+def mark_moved(world):
+    """Mark the units that stand in another cell or were finished since the last update. Whether there are any.
 
     Without a branch, so that 200 idle units are looked at several at a time.
     """
-    changed = world.vision_changed
+    found = 0
     for slot in range(world.slots):
-        changed |= cell_of(world, slot) ^ world.seen_from[slot]
+        changed = cell_of(world, slot) ^ world.seen_from[slot]
         changed |= int((world.progress[slot] < 1.0) != (world.seen_unfinished[slot] != 0))
-    return changed != 0
+        world.marked[slot] = changed != 0
+        found |= changed
+    return found != 0
+
+
+@jit
+def update_sight(world, slot):
+    """Bring what a unit shows to its owner up to date."""
+    cell, half_sight, owner = cell_of(world, slot), half_sight_of(world, slot), world.owner[slot]
+    old_cell, old_half_sight, old_owner = world.seen_from[slot], world.seen_sight[slot], world.seen_owner[slot]
+    if cell == old_cell and half_sight == old_half_sight and owner == old_owner:
+        return
+    if owner == old_owner:
+        if owner != NEUTRAL:
+            move_sight(world, owner, old_cell, old_half_sight, cell, half_sight)
+    else:
+        if old_owner != NEUTRAL:
+            move_sight(world, old_owner, old_cell, old_half_sight, cell, 0)
+        if owner != NEUTRAL:
+            move_sight(world, owner, old_cell, 0, cell, half_sight)
+    world.seen_from[slot] = cell
+    world.seen_sight[slot] = half_sight
+    world.seen_owner[slot] = owner
+    world.seen_unfinished[slot] = world.progress[slot] < 1.0
 
 
 @jit
@@ -113,6 +147,9 @@ def reveal(world):
 def move_sight(world, player, old_cell, old_half_sight, cell, half_sight):
     """Take a unit's old circle from the viewers of a player's cells and add the new one; a sight of 0 is no circle."""
     old_y, y = old_cell // MAP_SIZE, cell // MAP_SIZE
+    if half_sight == old_half_sight and is_next_to(old_cell, cell, half_sight // 2):
+        move_sight_by_one(world, player, old_cell, cell, half_sight)
+        return
     bottom, top = MAP_SIZE, 0
     if old_half_sight > 0:
         bottom, top = old_y - old_half_sight // 2, old_y + old_half_sight // 2 + 1
@@ -129,6 +166,30 @@ def move_sight(world, player, old_cell, old_half_sight, cell, half_sight):
             come_into_sight(world, player, x, row)
         for x in range(max(left, old_right), right):
             come_into_sight(world, player, x, row)
+
+
+@jit
+def is_next_to(old_cell, cell, margin):
+    """Whether two cells touch, and whoever sees so far from them sees nothing beyond the map's edge."""
+    old_x, old_y = old_cell % MAP_SIZE, old_cell // MAP_SIZE
+    x, y = cell % MAP_SIZE, cell // MAP_SIZE
+    inside = min(x, y, old_x, old_y) >= margin and max(x, y, old_x, old_y) < MAP_SIZE - margin
+    return inside and abs(x - old_x) <= 1 and abs(y - old_y) <= 1
+
+
+@jit
+def move_sight_by_one(world, player, old_cell, cell, half_sight):
+    """The same for a unit that has come to a cell beside its old one: the cells of which it is known beforehand."""
+    old_x, old_y = old_cell % MAP_SIZE, old_cell // MAP_SIZE
+    x, y = cell % MAP_SIZE, cell // MAP_SIZE
+    row, column = 1 + y - old_y, 1 + x - old_x
+    for i in range(_EDGE_CELLS[half_sight, row, column]):
+        edge_x, edge_y = _EDGE_X[half_sight, row, column, i], _EDGE_Y[half_sight, row, column, i]
+        go_out_of_sight(world, player, old_x + edge_x, old_y + edge_y)
+    row, column = 1 + old_y - y, 1 + old_x - x
+    for i in range(_EDGE_CELLS[half_sight, row, column]):
+        edge_x, edge_y = _EDGE_X[half_sight, row, column, i], _EDGE_Y[half_sight, row, column, i]
+        come_into_sight(world, player, x + edge_x, y + edge_y)
 
 
 @jit
