@@ -69,7 +69,8 @@ def approach(world, slot, x, y, stop):
         left = distance - stop
         if world.obstacles_changed > 0:
             radius = INNER_RADIUS[world.type[slot]]
-            left = straight_length(world.x[slot], world.y[slot], x, y, stop, unit_box(world, slot), radius)
+            x_1, y_1 = world.x[slot], world.y[slot]
+            left = straight_length(x_1, y_1, dx, dy, distance, stop, unit_box(world, slot), radius)
         ahead = left
     elif way == CORNER:
         next_x = world.way_next_x[slot] - world.way_x[slot]
@@ -232,17 +233,21 @@ def separate_units(world):
         for contact in range(world.contacts - 1, -1, -1):  # and back, for those between two
             push_apart(world, np.int64(world.contact_slot[contact]), np.int64(world.contact_other[contact]), 1.0)
     for slot in range(world.slots):
-        if world.moved[slot] != SETTLED:
-            calm_down(world, slot)
+        calm_down(world, slot)
 
 
 @jit
 def anybody_moves(world):
     """Whether a unit has moved that others can be in the way of: workers at harvest have not."""
     found = False
+    for slot in range(world.slots):  # without a branch: nearly always this is the answer while workers harvest
+        found |= (world.moved[slot] != SETTLED) & (world.passes[slot] == 0)
+    if not found:
+        return False
     for slot in range(world.slots):
-        found |= world.moved[slot] != SETTLED and collides(world, slot)
-    return found
+        if world.moved[slot] != SETTLED and collides(world, slot):
+            return True
+    return False
 
 
 @jit
@@ -253,15 +258,15 @@ def collides(world, slot):
 
 @jit
 def calm_down(world, slot):
-    """What a game loop leaves behind: who has moved in it is looked at once more in the next."""
-    if world.moved[slot] == UNSETTLED and not world.passes[slot]:
-        world.moved[slot] = SETTLED
-    else:
-        world.moved[slot] = UNSETTLED
-    if world.side[slot] > 0:
-        world.side[slot] -= 1
-    elif world.side[slot] < 0:
-        world.side[slot] += 1
+    """What a game loop leaves behind: who has moved in it is looked at once more in the next.
+
+    Without a branch, so that several units are seen to at a time.
+    """
+    moved, side = world.moved[slot], world.side[slot]
+    rests = (moved == SETTLED) | ((moved == UNSETTLED) & (world.passes[slot] == 0))
+    world.moved[slot] = SETTLED if rests else UNSETTLED
+    nearer = side - 1 if side > 0 else side + 1 if side < 0 else side
+    world.side[slot] = side if moved == SETTLED else nearer
 
 
 @jit

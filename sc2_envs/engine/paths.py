@@ -196,20 +196,19 @@ def is_open(world, x_1, y_1, x_2, y_2, radius):
 
 
 @jit
-def straight_length(x_1, y_1, x_2, y_2, stop, box, radius):
-    """How far a unit walks straight towards a goal until it is within `stop` of it, or touches the footprint on it."""
-    dx = x_2 - x_1
-    dy = y_2 - y_1
-    distance = np.sqrt(dx * dx + dy * dy)
+def straight_length(x, y, dx, dy, distance, stop, box, radius):
+    """How far a unit walks straight towards a goal until it is within `stop` of it, or touches the footprint on it.
+
+    x, y: where it is; dx, dy: from there to the goal, which is so far away.
+    """
     left = distance - stop
     if box[2] > 0 and distance > 0.0:
         # of the way for each unit on an axis
         slope_x = distance / dx if dx != 0.0 else 0.0
         slope_y = distance / dy if dy != 0.0 else 0.0
         cut = cut_corners(box[0], box[2])
-        left = min(left, length_to_box(x_1, y_1, slope_x, slope_y, box[0], box[1] + cut, box[2], box[3] - cut, radius))
-        if cut:
-            left = min(left, length_to_box(x_1, y_1, slope_x, slope_y, box[0] + 1, box[1], box[2] - 1, box[3], radius))
+        left = min(left, length_to_box(x, y, slope_x, slope_y, box[0], box[1] + cut, box[2], box[3] - cut, radius))
+        left = min(left, length_to_box(x, y, slope_x, slope_y, box[0] + cut, box[1], box[2] - cut, box[3], radius))
     return left
 
 
@@ -219,16 +218,9 @@ def length_to_box(x, y, slope_x, slope_y, left, bottom, right, top, radius):
 
     slope_x, slope_y: length of the way for each unit along an axis, 0 where it does not move along it.
     """
-    length = 0.0
-    if slope_x > 0.0:
-        length = max(length, (left - radius - x) * slope_x)
-    elif slope_x < 0.0:
-        length = max(length, (right + radius - x) * slope_x)
-    if slope_y > 0.0:
-        length = max(length, (bottom - radius - y) * slope_y)
-    elif slope_y < 0.0:
-        length = max(length, (top + radius - y) * slope_y)
-    return length
+    side_x = left - radius if slope_x > 0.0 else right + radius
+    side_y = bottom - radius if slope_y > 0.0 else top + radius
+    return max(0.0, (side_x - x) * slope_x, (side_y - y) * slope_y)
 
 
 @jit
@@ -236,10 +228,11 @@ def sees_goal(world, x_1, y_1, x_2, y_2, stop, box, radius):
     """Whether a unit can walk straight from the first point up to a goal."""
     dx = x_2 - x_1
     dy = y_2 - y_1
-    left = straight_length(x_1, y_1, x_2, y_2, stop, box, radius)
+    distance = np.sqrt(dx * dx + dy * dy)
+    left = straight_length(x_1, y_1, dx, dy, distance, stop, box, radius)
     if left <= 0.0:
         return True
-    share = left / np.sqrt(dx * dx + dy * dy)
+    share = left / distance
     return is_open(world, x_1, y_1, x_1 + dx * share, y_1 + dy * share, radius)
 
 
