@@ -14,12 +14,15 @@ import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 from numpy.typing import NDArray
 
-from sc2_envs.engine import observation, rendering, score
+from sc2_envs.engine import observation, score
 from sc2_envs.engine.compile import compile_engine, entry
+from sc2_envs.engine.contents import TABLES_INT32, TABLES_UINT8
+from sc2_envs.engine.drawing_memory import Memory, Scratch, make_memory, make_scratch
 from sc2_envs.engine.game import new_episode, play_step
 from sc2_envs.engine.maps import MAPS
 from sc2_envs.engine.picture import draw_picture
 from sc2_envs.engine.random import stream_key
+from sc2_envs.engine.rendering import draw_layers
 from sc2_envs.engine.world import WORLD, WORLDS_TYPE
 
 _MASK = types.Array(boolean, 1, "C")
@@ -188,8 +191,8 @@ class Games:
         self._all = np.ones(num_games, np.bool_)
         self._sizes = (*interface.screen_size, *interface.minimap_size)
         num_threads = max(1, min(num_threads, num_games))
-        self._scratch = [rendering.make_scratch(self._sizes) for _ in range(num_threads)]
-        self._memory = rendering.make_memory(num_games, self._sizes)
+        self._scratch = [make_scratch(self._sizes) for _ in range(num_threads)]
+        self._memory = make_memory(num_games, self._sizes)
         bounds = [num_games * i // num_threads for i in range(num_threads + 1)]
         self._slices = [slice(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
         self._pool = ThreadPoolExecutor(num_threads - 1, "sc2_envs") if num_threads > 1 else None
@@ -236,9 +239,9 @@ class Games:
 
         Both are uint8 (encoded) or int32 (pysc2's integers).
         """
-        tables = rendering.TABLES_UINT8 if screen_out.dtype == np.uint8 else rendering.TABLES_INT32
+        tables = TABLES_UINT8 if screen_out.dtype == np.uint8 else TABLES_INT32
         constants = (self.player, self._sizes, screen_layers, minimap_layers, tables)
-        self._run(rendering.draw_layers, mask, constants, screen_out, minimap_out, draws=True)
+        self._run(draw_layers, mask, constants, screen_out, minimap_out, draws=True)
 
     def observe_screen(
         self, layers: NDArray[np.int64], out: NDArray[Any], mask: NDArray[np.bool_] | None = None
@@ -366,8 +369,8 @@ class Games:
             function(self.worlds, mask, *constants, *own, *arrays)
             return
 
-        def on_slice(part: slice, scratch: rendering.Scratch) -> None:
-            own = (scratch, rendering.Memory(*(array[part] for array in self._memory))) if draws else ()
+        def on_slice(part: slice, scratch: Scratch) -> None:
+            own = (scratch, Memory(*(array[part] for array in self._memory))) if draws else ()
             function(self.worlds[part], mask[part], *constants, *own, *(array[part] for array in arrays))
 
         calls = [self._pool.submit(on_slice, *job) for job in zip(self._slices[1:], self._scratch[1:], strict=True)]
