@@ -57,15 +57,16 @@ def sum_discs(world, player, game, count, width, height, scratch, memory):
     types, xs, ys = memory.disc_type[game], memory.disc_x[game], memory.disc_y[game]
     end = memory.disc_end[game]
     for unit in range(count):
-        slot = np.int64(scratch.order[unit])
-        scratch.drawn[slot] = unit + 1
-        end = max(end, slot + 1)
+        scratch.drawn[scratch.order[unit]] = unit + 1
+        end = max(end, np.int64(scratch.order[unit]) + 1)
     changes, work, work_anew = 0, FETCHING, 0.0
     for slot in range(end):
-        unit = np.int64(scratch.drawn[slot]) - 1
-        old, new = np.int64(types[slot]), np.int64(scratch.types[unit]) if unit >= 0 else NOTHING
+        drawn = np.int64(scratch.drawn[slot]) - 1
+        old, new = np.int64(types[slot]), np.int64(NOTHING)
+        if drawn >= 0:
+            new = np.int64(scratch.types[drawn])
         work_anew += _DISC_WORK[new]
-        if old != new or (new != NOTHING and (xs[slot] != scratch.x[unit] or ys[slot] != scratch.y[unit])):
+        if old != new or (new != NOTHING and (xs[slot] != scratch.x[drawn] or ys[slot] != scratch.y[drawn])):
             work += _DISC_WORK[old] + _DISC_WORK[new]
             scratch.changed[changes] = slot
             changes += 1
@@ -84,12 +85,12 @@ def sum_discs(world, player, game, count, width, height, scratch, memory):
         discs, shares = scratch.discs, scratch.shares
     for i in range(changes):
         slot = scratch.changed[i]
-        unit = np.int64(scratch.drawn[slot]) - 1
+        drawn = np.int64(scratch.drawn[slot]) - 1
         if by_difference and types[slot] != NOTHING:
             add_disc(world, player, types[slot], xs[slot], ys[slot], -1, width, height, lines, disc, discs, shares)
         types[slot] = NOTHING
-        if unit >= 0:
-            types[slot], xs[slot], ys[slot] = scratch.types[unit], scratch.x[unit], scratch.y[unit]
+        if drawn >= 0:
+            types[slot], xs[slot], ys[slot] = scratch.types[drawn], scratch.x[drawn], scratch.y[drawn]
             if by_difference:
                 add_disc(world, player, types[slot], xs[slot], ys[slot], 1, width, height, lines, disc, discs, shares)
     for unit in range(count):

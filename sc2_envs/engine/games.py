@@ -370,7 +370,7 @@ class Games:
             return
 
         def on_slice(part: slice, scratch: Scratch) -> None:
-            own = (scratch, Memory(*(array[part] for array in self._memory))) if draws else ()
+            own = (scratch, Memory._make(array[part] for array in self._memory)) if draws else ()
             function(self.worlds[part], mask[part], *constants, *own, *(array[part] for array in arrays))
 
         calls = [self._pool.submit(on_slice, *job) for job in zip(self._slices[1:], self._scratch[1:], strict=True)]
