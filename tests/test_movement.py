@@ -443,21 +443,21 @@ def test_ways_are_as_short_as_an_exhaustive_search_says(seed):
     rng = np.random.default_rng(seed)
     area = (20, 20, 36, 34)
     world = new_world(area)
-    unit = (MARINE, ROACH)[seed % 2]
-    radius = float(INNER_RADIUS[unit])
     for _ in range(rng.integers(3, 14)):
         structure = rng.choice([SUPPLY_DEPOT, BARRACKS, MINERAL_FIELD])
         put(world, int(structure), rng.integers(22, 34) + 0.5 * (structure == BARRACKS), rng.integers(21, 33) + 0.5)
     blocked = {(x, y) for y, x in zip(*np.nonzero(world.obstacles), strict=True)}
 
-    def free_point():
+    def free_point(radius):
         while True:
             x, y = rng.integers(area[0] * 8, area[2] * 8) / 8, rng.integers(area[1] * 8, area[3] * 8) / 8
             if is_free(world, x, y, radius):
                 return float(x), float(y)
 
-    for _ in range(6):
-        start, goal = free_point(), free_point()
+    for turn in range(6):
+        unit = (MARINE, ROACH)[(seed + turn) % 2]  # narrow and wide ones in turn
+        radius = float(INNER_RADIUS[unit])
+        start, goal = free_point(radius), free_point(radius)
         expected = shortest_way(blocked, area, radius, start, goal)
         walker = put(world, unit, *start)
         move(world, walker, *goal)
