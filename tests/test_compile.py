@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sc2_envs.engine import compile
+
 PACKAGE = Path(__file__).parents[1] / "sc2_envs"
 
 PLAY = """
@@ -77,6 +79,29 @@ def test_a_cache_is_one_checkouts_and_notices_new_times_of_files(tmp_path):
             os.utime(root / "sc2_envs" / "engine" / "units.py", (1e9, 1e9))
     assert [answer[0] == answers[0][0] for answer in answers] == [True, True, False, False]
     assert answers[0][1] != answers[1][1] and answers[2][1] != answers[3][1]
+
+
+def test_a_package_in_the_current_folder_is_not_compiled_instead(tmp_path, monkeypatch):
+    other = tmp_path / "sc2_envs"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise RuntimeError('the wrong package')")
+    commands = []
+
+    class Started:
+        returncode = 0
+
+        def __init__(self, command, env, **_):
+            commands.append((command[: command.index("sc2_envs.engine.build") + 1], env))
+
+        def communicate(self):
+            return b"", b""
+
+    monkeypatch.setattr(compile.subprocess, "Popen", Started)
+    compile._build(tmp_path / "cache" / "hash")
+    monkeypatch.undo()
+    assert len(commands) == 2
+    command, environment = commands[0]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)  # without names: compiles nothing
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ def _build(folder: Path) -> None:
     environment[CACHE_VARIABLE] = str(folder.parent)
     paths = [str(_SOURCES.parents[1]), os.environ.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    command = [sys.executable, "-m", "sc2_envs.engine.build"]
+    command = [sys.executable, "-P", "-m", "sc2_envs.engine.build"]  # not of a package in the current folder
     try:
         processes = [
             subprocess.Popen([*command, *part], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
