@@ -51,8 +51,10 @@ def draw_density(game, content, remembered, start, end, size, scratch, memory, o
 
 @jit_inlined
 def sum_discs(world, player, game, count, width, height, scratch, memory):
-    """Add up the discs on a game's screen: in its memory where few have changed, then only those cost time, and else in
-    the scratch, which stays in the processor's cache. Whether the sums are in the memory.
+    """Add up the discs on a game's screen. Returns whether the sums are in its memory, else they are in the scratch.
+
+    In the memory where few discs have changed, so that only those cost time. The scratch stays in the processor's
+    cache.
     """
     types, xs, ys = memory.disc_type[game], memory.disc_x[game], memory.disc_y[game]
     end = memory.disc_end[game]

@@ -64,7 +64,6 @@ def draw_where_units_go(world, content, game, view, count, pixels, scratch, memo
         draw_footprints(count, pixels, scratch, pathable)
         memory.pathable_drawn[game, view] = 1
     layer = out[first : first + len(pathable)]
-    fill(out, first, len(pathable), 0)
     for pixel in range(len(layer)):
         layer[pixel] = pathable[pixel]
     if content == BUILDABLE:

@@ -240,14 +240,9 @@ def separate_units(world):
 def anybody_moves(world):
     """Whether a unit has moved that others can be in the way of: workers at harvest have not."""
     found = False
-    for slot in range(world.slots):  # without a branch: nearly always this is the answer while workers harvest
-        found |= (world.moved[slot] != SETTLED) & (world.passes[slot] == 0)
-    if not found:
-        return False
     for slot in range(world.slots):
-        if world.moved[slot] != SETTLED and collides(world, slot):
-            return True
-    return False
+        found |= world.moved[slot] != SETTLED and collides(world, slot)
+    return found
 
 
 @jit

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.compile import jit
 
 
@@ -17,17 +16,6 @@ class Pixels(NamedTuple):
 
     x: NDArray[np.float64]  # (W,)
     y: NDArray[np.float64]  # (H,)
-
-
-@jit
-def locate_pixels(camera_x, camera_y, pixels):
-    """World coordinates of the centres of the screen's pixels, as `screen_point` has them."""
-    width, height = len(pixels.x), len(pixels.y)
-    scale = CAMERA_WIDTH / width
-    for column in range(width):
-        pixels.x[column] = camera_x + (column + 0.5 - width / 2) * scale
-    for row in range(height):
-        pixels.y[row] = camera_y - (row + 0.5 - height / 2) * scale
 
 
 @jit

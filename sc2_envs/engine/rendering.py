@@ -21,7 +21,7 @@ minimap's `unit_type`, which the game shows to cheats only.
 import numpy as np
 from numba import boolean, int32, int64, typeof, types, uint8, void
 
-from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, screen_pixel
+from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, screen_pixel, screen_point
 from sc2_envs.engine.compile import entry, jit, jit_inlined
 from sc2_envs.engine.contents import (
     ACTIVE,
@@ -49,11 +49,11 @@ from sc2_envs.engine.contents import (
     bits_of,
     encode,
     is_of_units,
-)  # fmt: skip
+)
 from sc2_envs.engine.density import draw_density, sum_discs
 from sc2_envs.engine.drawing_memory import WORD, make_memory, make_scratch
 from sc2_envs.engine.ground import draw_ground, draw_where_units_go, remember_footprints
-from sc2_envs.engine.pixels import Pixels, fill, half_row, locate_pixels
+from sc2_envs.engine.pixels import Pixels, fill, half_row
 from sc2_envs.engine.units import ENERGY, HEALTH, ID, MINIMAP_RADIUS, NOTHING, RADIUS, SHIELDS, player_relative
 from sc2_envs.engine.vision import sees_unit
 from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, NEUTRAL, WORLDS_TYPE
@@ -321,7 +321,10 @@ def draw_screen(world, player, game, count, shown, sizes, layers, tables, pixels
     """Draw layers of one game's screen."""
     width, height = sizes[0], sizes[1]
     size = width * height
-    locate_pixels(world.camera_x[player - 1], world.camera_y[player - 1], pixels)
+    for column in range(width):
+        pixels.x[column] = screen_point(world, player, width, height, column, 0)[0]
+    for row in range(height):
+        pixels.y[row] = screen_point(world, player, width, height, 0, row)[1]
     bits = bits_of(tables)
     words = place_values(shown, layers, SCREEN_CONTENTS, tables, count, scratch)
     first_row, last_row = rows_of_discs(world, player, count, width, height, scratch)
