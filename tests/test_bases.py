@@ -179,10 +179,10 @@ def test_build_marines_begins_with_everybody_at_work():
         assert points(worlds, MINERAL_FIELD, i) == LEFT
     assert not (worlds["type"] == VESPENE_GEYSER).any()
     workers = worlds["type"] == SCV
-    assert (worlds["order_count"][workers] == 1).all() and (worlds["order_ability"][workers, 0] == GATHER).all()
+    assert (worlds["order_count"][workers] == 1).all() and (worlds["order_ability"][:, 0][workers] == GATHER).all()
     field = (worlds["x"] == 23) & (worlds["y"] == 26.5)
     tags = worlds["tag"][field]
-    assert (worlds["order_target"][..., 0] * workers == tags[:, None] * workers).all()
+    assert (worlds["order_target"][:, 0] * workers == tags[:, None] * workers).all()
     base = worlds["type"] == COMMAND_CENTER
     assert (worlds["rally"][base] == 1).all() and (worlds["rally_target"][base] == tags).all()
 

@@ -453,8 +453,8 @@ def test_a_unit_notices_what_comes_this_near(world, unit_type, scan):
     world.x[enemy] -= 0.02
     play(world, SCAN_PERIOD)
     assert world.order_count[watcher] == 1
-    assert world.order_ability[watcher, 0] == ATTACK
-    assert world.order_target[watcher, 0] == world.tag[enemy]
+    assert world.order_ability[0, watcher] == ATTACK
+    assert world.order_target[0, watcher] == world.tag[enemy]
 
 
 def test_a_worker_notices_nobody(world):
@@ -537,7 +537,7 @@ def test_a_patrol_fights_whom_it_meets(world):
     order(world, marine, PATROL, 36, 30)
     play(world, 60)
     assert world.population[ENEMY - 1] == 0
-    assert world.order_ability[marine, 0] == PATROL
+    assert world.order_ability[0, marine] == PATROL
 
 
 def test_who_moves_does_not_fight(world):
@@ -591,7 +591,7 @@ def test_out_of_sight_the_attack_goes_to_where_its_target_was_seen_last():
     see(world)
     attack(world, marine, target)
     play(world, 2)
-    assert world.order_x[marine, 0] == 28
+    assert world.order_x[0, marine] == 28
     world.x[target], world.y[target] = 50, 50
     play(world, 100)
     assert (world.x[marine], world.y[marine]) == (28, 30)
@@ -651,12 +651,12 @@ def test_on_the_way_back_from_a_long_chase_a_unit_looks_for_nobody_until_it_is_n
     see(world)
     play(world, SCAN_PERIOD)
     order(world, target, MOVE, 63, 42)
-    while world.order_ability[marine, 0] == ATTACK:
+    while world.order_ability[0, marine] == ATTACK:
         play(world)
     bait = put(world, ZERGLING, 24, 44, ENEMY, health=1e6)
     world.cooldown[bait] = 1e9
     order(world, bait, HOLD_POSITION, 24, 44)
-    while world.order_ability[marine, 0] == MOVE:
+    while world.order_ability[0, marine] == MOVE:
         play(world)
     assert world.x[marine] - 16 == pytest.approx(5, abs=STEP)
     assert world.target[marine] == world.tag[bait]
@@ -668,7 +668,7 @@ def test_who_is_hurt_from_afar_turns_on_the_attacker(world):
     see(world)
     strike(world, roach, MARINE, PLAYER, world.tag[marine])
     answer_attacks(world)
-    assert world.order_target[roach, 0] == world.tag[marine]
+    assert world.order_target[0, roach] == world.tag[marine]
     play(world)
     assert world.x[roach] > 30
 
@@ -684,7 +684,7 @@ def test_friends_whose_edge_is_within_4_help(world, distance, helps):
     answer_attacks(world)
     assert (world.order_count[friend] == 1) == helps
     if helps:
-        assert world.order_target[friend, 0] == world.tag[marine]
+        assert world.order_target[0, friend] == world.tag[marine]
 
 
 def test_who_has_something_to_do_and_who_does_not_fight_do_not_help(world):
@@ -696,10 +696,10 @@ def test_who_has_something_to_do_and_who_does_not_fight_do_not_help(world):
     see(world)
     strike(world, victim, MARINE, ENEMY, world.tag[marine])
     answer_attacks(world)
-    assert world.order_ability[walker, 0] == MOVE
-    assert world.order_ability[holder, 0] == HOLD_POSITION
+    assert world.order_ability[0, walker] == MOVE
+    assert world.order_ability[0, holder] == HOLD_POSITION
     assert world.order_count[worker] == 0
-    assert world.order_ability[victim, 0] == ATTACK
+    assert world.order_ability[0, victim] == ATTACK
 
 
 def test_a_unit_calls_for_help_every_two_seconds(world):

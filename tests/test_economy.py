@@ -129,14 +129,14 @@ def test_a_load_of_minerals_takes_45_loops_and_is_handed_over_after_a_pause(worl
     play(world, 1)
     assert (world["carries"][worker], world["carried"][worker]) == (MINERALS, 5)
     assert world["occupant"][field] == 0 and world["contents"][field] == 1795
-    assert world["order_ability"][worker, 0] == RETURN and world["order_target"][worker, 0] == 0  # it stands a moment
+    assert world["order_ability"][0, worker] == RETURN and world["order_target"][0, worker] == 0  # it stands a moment
     play(world, PAUSE)
-    assert world["order_ability"][worker, 0] == RETURN
-    assert world["order_target"][worker, 0] == world["tag"][base]
+    assert world["order_ability"][0, worker] == RETURN
+    assert world["order_target"][0, worker] == world["tag"][base]
     assert world["x"][worker] == 27.375
     assert play_until(world, lambda: world["carries"][worker] == EMPTY_HANDED) == 1
     assert world["minerals"][0] == 1005 and world["delivered"][0] == 5
-    assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
+    assert world["order_ability"][0, worker] == GATHER and world["order_target"][0, worker] == world["tag"][field]
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_a_recorded_trip(world, recorded):
     assert math.dist(places[22], (37, 27.5)) == pytest.approx(1.5, abs=1e-3)  # radii of field and worker
     assert math.dist(places[100], (30.5, 27.5)) == pytest.approx(3.125, abs=1e-3)  # of CommandCenter and worker
     assert world["minerals"][0] == 1005
-    assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
+    assert world["order_ability"][0, worker] == GATHER and world["order_target"][0, worker] == world["tag"][field]
 
 
 def test_recorded_order_of_two_workers(world, recorded):
@@ -199,15 +199,15 @@ def test_recorded_orders_wait_for_a_worker_to_leave(world, recorded, ability, as
     play(world, asked)
     assert command_to(world, worker, ability, 36, 30, queued=asked == 0) == errors.FINE
     if asked:
-        assert world["order_ability"][worker, :2].tolist() == [RETURN, ability]
+        assert world["order_ability"][:2, worker].tolist() == [RETURN, ability]
     places, loads = places_and_loads(world, worker, 74 - asked)
-    assert world["order_ability"][worker, 0] == RETURN
+    assert world["order_ability"][0, worker] == RETURN
     stood = places[-1]
     play(world, 1)
     if ability == STOP:
         assert world["order_count"][worker] == 0
     else:
-        assert world["order_ability"][worker, 0] == ability and world["order_count"][worker] == 1
+        assert world["order_ability"][0, worker] == ability and world["order_count"][worker] == 1
     play(world, 20)
     assert world["carried"][worker] == 5
     assert ((world["x"][worker], world["y"][worker]) != stood) == (ability == MOVE)
@@ -238,7 +238,7 @@ def test_a_worker_with_a_load_turns_round_at_the_resource(world, recorded):
     base, field, worker = recorded
     play(world, 86)
     assert command_to(world, worker, GATHER, target=field) == errors.FINE
-    assert 86 + play_until(world, lambda: world["order_ability"][worker, 0] == RETURN) == pytest.approx(94, abs=2)
+    assert 86 + play_until(world, lambda: world["order_ability"][0, worker] == RETURN) == pytest.approx(94, abs=2)
     assert world["contents"][field] == 1795 and world["occupant"][field] == 0
     assert 86 + 8 + play_until(world, lambda: world["carried"][worker] == 0) == pytest.approx(121, abs=2)
     assert world["minerals"][0] == 1005
@@ -250,12 +250,12 @@ def test_a_worker_without_a_base_keeps_its_order(world, recorded):
     remove_unit(world, base)
     places, loads = places_and_loads(world, worker, 100)
     assert places[100] == places[22] and loads[100] == 5
-    assert world["order_ability"][worker, 0] == RETURN and world["order_target"][worker, 0] == 0
+    assert world["order_ability"][0, worker] == RETURN and world["order_target"][0, worker] == 0
     base = make(world, COMMAND_CENTER, 30.5, 27.5)
     play(world, 1)
-    assert world["order_target"][worker, 0] == world["tag"][base]
+    assert world["order_target"][0, worker] == world["tag"][base]
     assert play_until(world, lambda: world["carried"][worker] == 0) < 30
-    assert world["order_ability"][worker, 0] == GATHER
+    assert world["order_ability"][0, worker] == GATHER
 
 
 def test_workers_take_turns_at_a_field(world):
@@ -276,7 +276,7 @@ def test_a_worker_that_finds_its_field_taken_goes_to_a_free_one_nearby(world):
     order(world, first, GATHER, field)
     order(world, second, GATHER, field)
     play(world, 30)
-    assert world["order_target"][second, 0] == world["tag"][field]  # the other one is more than 10 away
+    assert world["order_target"][0, second] == world["tag"][field]  # the other one is more than 10 away
     near = make(world, MINERAL_FIELD, 26, 29.5, NEUTRAL)
     play_until(world, lambda: world["occupant"][near] == world["tag"][second], 60)
     assert world["occupant"][far] == 0
@@ -326,12 +326,12 @@ def test_an_order_that_waits_in_the_queue_comes_after_the_harvest(world):
     order(world, worker, GATHER, field)
     order(world, worker, MOVE, x=35, y=20, queued=True)
     play(world, REACHED + HARVEST + PAUSE)
-    assert world["order_count"][worker] == 1 and world["order_ability"][worker, 0] == MOVE
+    assert world["order_count"][worker] == 1 and world["order_ability"][0, worker] == MOVE
     assert world["carried"][worker] == 5
     order(world, worker, RETURN)
     order(world, worker, MOVE, x=35, y=20, queued=True)
     play_until(world, lambda: world["minerals"][0] == 1005)
-    assert world["order_count"][worker] == 1 and world["order_ability"][worker, 0] == MOVE
+    assert world["order_count"][worker] == 1 and world["order_ability"][0, worker] == MOVE
 
 
 def test_a_worker_that_was_sent_home_goes_back_to_its_field(world):
@@ -343,7 +343,7 @@ def test_a_worker_that_was_sent_home_goes_back_to_its_field(world):
     play(world, 20)
     order(world, worker, RETURN)
     play_until(world, lambda: world["minerals"][0] == 1005)
-    assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
+    assert world["order_ability"][0, worker] == GATHER and world["order_target"][0, worker] == world["tag"][field]
 
 
 def test_a_worker_with_minerals_that_is_sent_to_a_refinery_hands_them_over_first(world):
@@ -353,7 +353,7 @@ def test_a_worker_with_minerals_that_is_sent_to_a_refinery_hands_them_over_first
     order(world, worker, GATHER, field)
     play(world, REACHED + HARVEST + PAUSE)
     order(world, worker, GATHER, refinery)
-    play_until(world, lambda: world["order_ability"][worker, 0] == RETURN)
+    play_until(world, lambda: world["order_ability"][0, worker] == RETURN)
     assert math.dist((world["x"][worker], world["y"][worker]), (34.5, 34.5)) < 2.3  # it went there
     assert (world["carries"][worker], world["occupant"][refinery]) == (MINERALS, 0)
     play_until(world, lambda: world["minerals"][0] == 1005)
@@ -368,12 +368,12 @@ def test_cargo_goes_to_the_nearest_finished_base(world):
     world["progress"][near] = 0.5
     order(world, worker, GATHER, field)
     play(world, REACHED + HARVEST + PAUSE)
-    assert world["order_target"][worker, 0] == world["tag"][0]
+    assert world["order_target"][0, worker] == world["tag"][0]
     world["progress"][near] = 1.0
     play_until(world, lambda: world["minerals"][0] == 1005)
-    play_until(world, lambda: world["order_ability"][worker, 0] == RETURN)
+    play_until(world, lambda: world["order_ability"][0, worker] == RETURN)
     play(world, PAUSE)
-    assert world["order_target"][worker, 0] == world["tag"][near]
+    assert world["order_target"][0, worker] == world["tag"][near]
 
 
 def test_a_worker_that_is_called_away_leaves_the_field_to_others(world):
@@ -401,7 +401,7 @@ def test_a_refinery_is_harvested_when_it_is_finished_and_only_by_its_owner(world
     world["progress"][refinery] = 1.0
     play(world, 1)
     # 1.981 s of 16 loops, rounded up, and no pause
-    assert play_until(world, lambda: world["order_ability"][worker, 0] == RETURN) == 32
+    assert play_until(world, lambda: world["order_ability"][0, worker] == RETURN) == 32
     assert (world["carries"][worker], world["carried"][worker]) == (VESPENE, 4)
     play_until(world, lambda: world["vespene"][0] == 6)
     assert world["contents"][refinery] == 0 and world["type"][refinery] == REFINERY
@@ -541,11 +541,11 @@ def test_new_units_stand_on_the_side_of_the_rally_point_and_go_there(world):
     play(world, 272)
     worker = int((world["type"] == SCV).nonzero()[0][0])
     assert 27.5 < world["x"][worker] < 28 and 26 < world["y"][worker] < 27.5  # at the left edge, straight to the field
-    assert world["order_ability"][worker, 0] == GATHER and world["order_target"][worker, 0] == world["tag"][field]
+    assert world["order_ability"][0, worker] == GATHER and world["order_target"][0, worker] == world["tag"][field]
     play(world, 400 - 272)
     marine = int((world["type"] == MARINE).nonzero()[0][0])
     assert world["y"][marine] > 29  # above the Barracks
-    assert world["order_ability"][marine, 0] == MOVE
+    assert world["order_ability"][0, marine] == MOVE
     play_until(world, lambda: world["order_count"][marine] == 0)
     assert math.hypot(world["x"][marine] - 38.5, world["y"][marine] - 35) < 0.01
 
@@ -640,7 +640,7 @@ def test_a_refinery_stands_on_its_geyser_and_its_builder_harvests_it(world):
     assert (world["x"][refinery], world["y"][refinery], world["contents"][refinery]) == (26.5, 20.5, 1234)
     assert world["minerals"][0] == 925
     play(world, 480 + 5)
-    assert world["order_ability"][worker, 0] == GATHER
+    assert world["order_ability"][0, worker] == GATHER
     play_until(world, lambda: world["vespene"][0] == 4)
     assert world["contents"][refinery] == 1230
     remove_unit(world, refinery)
@@ -688,7 +688,7 @@ def test_a_halted_structure_waits_for_another_worker(world):
     assert world["progress"][site] == progress
     order(world, second, REPAIR, site)
     play_until(world, lambda: world["progress"][site] > progress)
-    assert builder_of(world, site) == second and world["order_ability"][second, 0] == BUILD_SUPPLY_DEPOT
+    assert builder_of(world, site) == second and world["order_ability"][0, second] == BUILD_SUPPLY_DEPOT
     rest = play_until(world, lambda: world["progress"][site] == 1)
     assert abs(rest - (1 - progress) * 480) <= 2
     assert world["minerals"][0] == 900  # paid once
@@ -797,8 +797,8 @@ def test_a_base_lifts_off_flies_and_lands(world):
     play_until(world, lambda: world["order_count"][base] == 0)
     assert (world["x"][base], world["y"][base]) == (23, 26.5)
     assert world["obstacles"][26, 22]  # the minerals are still there
-    assert world["carried"][worker] == 5 and world["order_ability"][worker, 0] == RETURN  # nowhere to bring them
-    assert world["order_target"][worker, 0] == 0
+    assert world["carried"][worker] == 5 and world["order_ability"][0, worker] == RETURN  # nowhere to bring them
+    assert world["order_target"][0, worker] == 0
     order(world, base, LAND_COMMAND_CENTER, x=31.5, y=27.5)
     # 8.56 at 0.9375 / 16 a loop are 146 loops, a few more to gather speed and lose it
     flight = play_until(world, lambda: is_between(world, base))

@@ -111,7 +111,7 @@ def test_a_full_queue_refuses_and_keeps_its_orders(world):
         assert order(world, marine, MOVE, 26 + i, 25, queued=True)
     assert not order(world, marine, MOVE, 40, 30, queued=True)
     assert world["order_count"][marine] == MAX_ORDERS
-    assert world["order_x"][marine][MAX_ORDERS - 1] == 25 + MAX_ORDERS
+    assert world["order_x"][MAX_ORDERS - 1, marine] == 25 + MAX_ORDERS
     assert order(world, marine, MOVE, 40, 30)  # an order that is not queued replaces them all
     assert world["order_count"][marine] == 1
 

@@ -131,16 +131,16 @@ def give(world, ability, x=30.0, y=30.0, target=NOBODY, queued=False):
 
 def orders(world, slot):
     """Abilities of a unit's orders."""
-    return world["order_ability"][slot, : world["order_count"][slot]].tolist()
+    return world["order_ability"][: world["order_count"][slot], slot].tolist()
 
 
 def goal(world, slot, index=0):
-    return float(world["order_x"][slot, index]), float(world["order_y"][slot, index])
+    return float(world["order_x"][index, slot]), float(world["order_y"][index, slot])
 
 
 def target(world, slot, index=0):
     """Slot of the unit that an order aims at, or None."""
-    tag = world["order_target"][slot, index]
+    tag = world["order_target"][index, slot]
     return None if tag == 0 else world["tag"].tolist().index(tag)
 
 
@@ -483,8 +483,8 @@ def build(world, scv, site):
     """Put a worker to work on a structure."""
     world["builder"][site] = world["tag"][scv]
     world["order_count"][scv] = 1
-    world["order_ability"][scv, 0] = BUILD_BARRACKS
-    world["order_target"][scv, 0] = world["tag"][site]
+    world["order_ability"][0, scv] = BUILD_BARRACKS
+    world["order_target"][0, scv] = world["tag"][site]
     world["phase"][scv] = AT_WORK
 
 
@@ -511,7 +511,7 @@ def test_build_marines_leaves_few_commands():
     assert give(world, MOVE) == "FunctionNotAvailable"
     assert orders(world, scv) == []
     assert give(world, SMART) == ""  # a right click on the ground still walks there
-    assert world["order_ability"][scv][0] == MOVE
+    assert world["order_ability"][0, scv] == MOVE
 
 
 def slow_availability(world):
@@ -541,8 +541,8 @@ def slow_availability(world):
     if having(MARINE, SCV, COMMAND_CENTER, BARRACKS):
         names |= {"Smart_screen", "Smart_minimap"}
     for slot in having(COMMAND_CENTER_FLYING, BARRACKS_FLYING):
-        lands = world["order_ability"][slot, 0] in (LAND_COMMAND_CENTER, LAND_BARRACKS)
-        lifts = world["order_ability"][slot, 0] in (LIFT_COMMAND_CENTER, LIFT_BARRACKS)
+        lands = world["order_ability"][0, slot] in (LAND_COMMAND_CENTER, LAND_BARRACKS)
+        lifts = world["order_ability"][0, slot] in (LIFT_COMMAND_CENTER, LIFT_BARRACKS)
         if not (world["order_count"][slot] and (lifts or (lands and world["phase"][slot] == LANDING))):
             names |= FLYER
     if not limited and any(world["queue_count"][slot] == 0 for slot in having(COMMAND_CENTER, BARRACKS)):
@@ -582,7 +582,7 @@ def slow_availability(world):
                 if world["tag"].tolist().count(world["builder"][slot]) and world["builder"][slot]:
                     names.add("Halt_quick")
             if world["order_count"][slot] and world["phase"][slot] == AT_WORK:
-                if 318 <= world["order_ability"][slot, 0] <= 321:
+                if 318 <= world["order_ability"][0, slot] <= 321:
                     names.add("Halt_quick")
     return names
 

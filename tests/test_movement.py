@@ -69,7 +69,7 @@ def loop(world, planted=(), passes=()):
     world.passes[list(passes)] = 1
     for slot in range(int(world.slots)):
         if world.order_count[slot] > 0:
-            if approach(world, slot, world.order_x[slot, 0], world.order_y[slot, 0], 0.0):
+            if approach(world, slot, world.order_x[0, slot], world.order_y[0, slot], 0.0):
                 arrive(world, slot)
     settle_units(world)
 
@@ -616,7 +616,7 @@ def test_a_group_arrives_and_comes_to_rest(world, count, kind):
     for slot in slots:
         scale = {"one point": 0.0, "formation": 1.0, "tighter formation": 0.5}[kind]
         move(world, slot, 38 + scale * (world.x[slot] - mean_x), 28 + scale * (world.y[slot] - mean_y))
-    furthest = max(math.dist(position(world, s), (world.order_x[s, 0], world.order_y[s, 0])) for s in slots)
+    furthest = max(math.dist(position(world, s), (world.order_x[0, s], world.order_y[0, s])) for s in slots)
     assert settle_within(world, math.ceil(furthest / STEP) + 130)
     assert not world.order_count[:count].any()
     assert (world.moved[:count] == SETTLED).all()  # at rest they cost nothing

@@ -68,10 +68,10 @@ def put(world, unit_type, owner, x, y, **fields):
 def order(world, slot, ability, x=0.0, y=0.0, target=0):
     place = int(world["order_count"][slot])
     world["order_count"][slot] += 1
-    world["order_ability"][slot, place] = ability
-    world["order_x"][slot, place] = x
-    world["order_y"][slot, place] = y
-    world["order_target"][slot, place] = target
+    world["order_ability"][place, slot] = ability
+    world["order_x"][place, slot] = x
+    world["order_y"][place, slot] = y
+    world["order_target"][place, slot] = target
 
 
 def picture(world, score=3, **keywords):
@@ -513,7 +513,7 @@ def test_a_plan_is_drawn_until_the_work_begins():
     order(world, worker, BUILD_BARRACKS, x=33.5, y=28.5)
     assert changed_at(before, picture(world), 32.3, 29.7) > 30
     put(world, BARRACKS, 1, 33.5, 28.5, progress=0.1)
-    world["order_target"][worker, 0] = 2
+    world["order_target"][0, worker] = 2
     world["x"][worker], world["y"][worker] = 31.6, 28.5
     beam = picture(world)
     world["order_count"][worker] = 0

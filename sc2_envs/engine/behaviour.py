@@ -80,13 +80,13 @@ def mark_busy(world):
 @jit
 def act(world, slot):
     """Carry out the first order for one game loop."""
-    ability = world.order_ability[slot, 0]
+    ability = world.order_ability[0, slot]
     if FLIES[world.type[slot]]:
         fly(world, slot)
     elif world.acquired[slot] != BY_ORDER:
         defend(world, slot)
     elif ability == ATTACK:
-        if world.order_target[slot, 0] == 0:
+        if world.order_target[0, slot] == 0:
             march(world, slot)
         else:
             attack_unit(world, slot)
@@ -112,17 +112,17 @@ def walk(world, slot):
     if world.backswing[slot] > 0.0:
         stand(world, slot)
         return
-    if world.order_target[slot, 0] == 0:
-        if approach(world, slot, world.order_x[slot, 0], world.order_y[slot, 0], 0.0):
+    if world.order_target[0, slot] == 0:
+        if approach(world, slot, world.order_x[0, slot], world.order_y[0, slot], 0.0):
             arrive(world, slot)
         return
-    target = slot_of(world, world.order_target[slot, 0])
+    target = slot_of(world, world.order_target[0, slot])
     if target < 0:
         finish_order(world, slot)
         return
     # following: up to the other's edge, for as long as the order stands
-    world.order_x[slot, 0] = world.x[target]
-    world.order_y[slot, 0] = world.y[target]
+    world.order_x[0, slot] = world.x[target]
+    world.order_y[0, slot] = world.y[target]
     reach = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[target]]
     approach(world, slot, world.x[target], world.y[target], reach)
 
@@ -133,19 +133,19 @@ def walk(world, slot):
 @jit
 def attack_unit(world, slot):
     """Attack one unit until it is dead; out of sight, go where it was seen last."""
-    world.target[slot] = world.order_target[slot, 0]
+    world.target[slot] = world.order_target[0, slot]
     target = target_of(world, slot)
     if target == NOBODY:
         world.target[slot] = 0
         finish_order(world, slot)
         return
     if sees_unit(world, world.owner[slot], target):
-        world.order_x[slot, 0] = world.x[target]
-        world.order_y[slot, 0] = world.y[target]
+        world.order_x[0, slot] = world.x[target]
+        world.order_y[0, slot] = world.y[target]
         engage(world, slot, target, True)
         return
     break_off(world, slot)
-    if approach(world, slot, world.order_x[slot, 0], world.order_y[slot, 0], 0.0):
+    if approach(world, slot, world.order_x[0, slot], world.order_y[0, slot], 0.0):
         finish_order(world, slot)
 
 
@@ -224,10 +224,10 @@ def take_up(world, slot, target):
 @jit
 def aim_order(world, slot, target):
     """The order that a unit has given itself shows whom it fights."""
-    world.order_ability[slot, 0] = ATTACK
-    world.order_target[slot, 0] = world.tag[target]
-    world.order_x[slot, 0] = world.x[target]
-    world.order_y[slot, 0] = world.y[target]
+    world.order_ability[0, slot] = ATTACK
+    world.order_target[0, slot] = world.tag[target]
+    world.order_x[0, slot] = world.x[target]
+    world.order_y[0, slot] = world.y[target]
 
 
 @jit
@@ -260,10 +260,10 @@ def walk_home(world, slot, state):
     break_off(world, slot)
     world.acquired[slot] = state
     world.target[slot] = 0
-    world.order_ability[slot, 0] = MOVE
-    world.order_target[slot, 0] = 0
-    world.order_x[slot, 0] = world.home_x[slot]
-    world.order_y[slot, 0] = world.home_y[slot]
+    world.order_ability[0, slot] = MOVE
+    world.order_target[0, slot] = 0
+    world.order_x[0, slot] = world.home_x[slot]
+    world.order_y[0, slot] = world.home_y[slot]
 
 
 @jit

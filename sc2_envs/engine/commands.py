@@ -126,7 +126,7 @@ def has_builder(world, site):
     if world.builder[site] == 0:
         return False
     slot = slot_of(world, world.builder[site])
-    return slot != NOBODY and is_constructing(world, slot) and world.order_target[slot, 0] == world.tag[site]
+    return slot != NOBODY and is_constructing(world, slot) and world.order_target[0, slot] == world.tag[site]
 
 
 # ---- commands ----
@@ -346,7 +346,7 @@ def builder_for(world, player, ability, x, y):
             continue
         sites = 0
         for i in range(world.order_count[slot]):
-            sites += BUILT_BY[world.order_ability[slot, i]] != NOTHING
+            sites += BUILT_BY[world.order_ability[i, slot]] != NOTHING
         away = (world.x[slot] - x) ** 2 + (world.y[slot] - y) ** 2
         if chosen == NOBODY or sites < fewest or (sites == fewest and away < nearest):
             chosen, fewest, nearest = slot, sites, away

@@ -196,8 +196,8 @@ def build(world, slot):
     if world.phase[slot] == AT_WORK:
         work_on_site(world, slot)
         return
-    unit_type = BUILT_BY[world.order_ability[slot, 0]]
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
+    unit_type = BUILT_BY[world.order_ability[0, slot]]
+    x, y = world.order_x[0, slot], world.order_y[0, slot]
     arrived = gap_to_footprint(world, slot, unit_type, x, y) <= 0.0 or approach(world, slot, x, y, 0.0)
     if gap_to_footprint(world, slot, unit_type, x, y) <= TOUCHING:
         begin_site(world, slot, unit_type, x, y)
@@ -233,9 +233,9 @@ def begin_site(world, slot, unit_type, x, y):
 def begin_work(world, slot, site):
     """Make a worker the builder of a structure; its first order becomes the work on it."""
     world.builder[site] = world.tag[slot]
-    world.order_ability[slot, 0] = BUILD_ABILITY[world.type[site]]
-    world.order_target[slot, 0] = world.tag[site]
-    world.order_x[slot, 0], world.order_y[slot, 0] = world.x[slot], world.y[slot]
+    world.order_ability[0, slot] = BUILD_ABILITY[world.type[site]]
+    world.order_target[0, slot] = world.tag[site]
+    world.order_x[0, slot], world.order_y[0, slot] = world.x[slot], world.y[slot]
     world.phase[slot] = AT_WORK
     world.timer[slot] = uniform(world, FIDGET_LOOPS[0], FIDGET_LOOPS[1])
 
@@ -245,7 +245,7 @@ def is_constructing(world, slot):
     """Whether a worker is at work on a structure: it can then only be halted."""
     return (
         world.order_count[slot] > 0
-        and BUILT_BY[world.order_ability[slot, 0]] != NOTHING
+        and BUILT_BY[world.order_ability[0, slot]] != NOTHING
         and world.phase[slot] == AT_WORK
     )
 
@@ -256,7 +256,7 @@ def builder_of(world, site):
     if world.builder[site] == 0:
         return NOBODY
     slot = slot_of(world, world.builder[site])
-    if slot != NOBODY and is_constructing(world, slot) and world.order_target[slot, 0] == world.tag[site]:
+    if slot != NOBODY and is_constructing(world, slot) and world.order_target[0, slot] == world.tag[site]:
         return slot
     world.builder[site] = 0  # it was called off, or has died
     return NOBODY
@@ -265,7 +265,7 @@ def builder_of(world, site):
 @jit
 def work_on_site(world, slot):
     """One game loop of work on a structure."""
-    site = slot_of(world, world.order_target[slot, 0])
+    site = slot_of(world, world.order_target[0, slot])
     if site == NOBODY:
         finish_order(world, slot)
         return
@@ -292,14 +292,14 @@ def walk_round_site(world, slot, site):
         x, y = point_round(unit_type, world.x[site], world.y[site], radius, along)
         near = (x - world.x[slot]) ** 2 + (y - world.y[slot]) ** 2 <= FOOTPRINT_WIDTH[unit_type] ** 2
         if near and is_room(world, x, y, radius):
-            world.order_x[slot, 0], world.order_y[slot, 0] = on_grid(x), on_grid(y)
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
+            world.order_x[0, slot], world.order_y[0, slot] = on_grid(x), on_grid(y)
+    x, y = world.order_x[0, slot], world.order_y[0, slot]
     if world.x[slot] == x and world.y[slot] == y:
         stand(world, slot)
         turn_to(world, slot, world.x[site], world.y[site])
     else:
         if approach(world, slot, x, y, 0.0):
-            world.order_x[slot, 0], world.order_y[slot, 0] = world.x[slot], world.y[slot]
+            world.order_x[0, slot], world.order_y[0, slot] = world.x[slot], world.y[slot]
 
 
 @jit
@@ -325,7 +325,7 @@ def raise_structure(world, site):
 def halt(world, slot):
     """Call a worker off its structure, which stays half done; what it was to do next is forgotten too."""
     if is_constructing(world, slot):
-        site = slot_of(world, world.order_target[slot, 0])
+        site = slot_of(world, world.order_target[0, slot])
         if site != NOBODY:
             world.builder[site] = 0
         world.order_count[slot] = 0
@@ -345,7 +345,7 @@ def cancel_construction(world, slot):
 def repair(world, slot):
     """One game loop of a worker whose first order is REPAIR: also the way to go on with an unfinished structure."""
     player = world.owner[slot]
-    target = slot_of(world, world.order_target[slot, 0])
+    target = slot_of(world, world.order_target[0, slot])
     if target == NOBODY or target == slot or not can_be_repaired(world, player, target):
         world.last_error[player - 1] = REQUIRES_REPAIR_TARGET
         finish_order(world, slot)

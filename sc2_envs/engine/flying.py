@@ -65,7 +65,7 @@ def is_lifting(world, slot):
     """Whether a structure is just leaving the ground."""
     if not FLIES[world.type[slot]] or world.order_count[slot] == 0:
         return False
-    ability = world.order_ability[slot, 0]
+    ability = world.order_ability[0, slot]
     return ability == LIFT_COMMAND_CENTER or ability == LIFT_BARRACKS
 
 
@@ -74,14 +74,14 @@ def is_between(world, slot):
     """Whether a structure is between ground and air, where it takes no orders."""
     if not FLIES[world.type[slot]] or world.order_count[slot] == 0:
         return False
-    lands = world.order_ability[slot, 0] == LAND_ABILITY[world.type[slot]]
+    lands = world.order_ability[0, slot] == LAND_ABILITY[world.type[slot]]
     return is_lifting(world, slot) or (lands and world.phase[slot] == LANDING)
 
 
 @jit
 def fly(world, slot):
     """One game loop of a flying structure's first order."""
-    ability = world.order_ability[slot, 0]
+    ability = world.order_ability[0, slot]
     if is_lifting(world, slot):
         world.timer[slot] -= 1.0
         if world.timer[slot] <= 0.0:
@@ -90,11 +90,11 @@ def fly(world, slot):
         land(world, slot)
     elif ability == HOLD_POSITION:
         stand(world, slot)
-    elif world.order_target[slot, 0] == 0:
-        if fly_to(world, slot, world.order_x[slot, 0], world.order_y[slot, 0]):
+    elif world.order_target[0, slot] == 0:
+        if fly_to(world, slot, world.order_x[0, slot], world.order_y[0, slot]):
             arrive(world, slot)
     else:
-        target = slot_of(world, world.order_target[slot, 0])
+        target = slot_of(world, world.order_target[0, slot])
         if target < 0:
             finish_order(world, slot)
         else:
@@ -123,7 +123,7 @@ def fly_to(world, slot, x, y):
 def land(world, slot):
     """One game loop of an order to land: fly there, come down, and stand again if there is still room."""
     if world.phase[slot] == ON_THE_WAY:
-        if fly_to(world, slot, world.order_x[slot, 0], world.order_y[slot, 0]) and has_room(world, slot):
+        if fly_to(world, slot, world.order_x[0, slot], world.order_y[0, slot]) and has_room(world, slot):
             world.phase[slot] = LANDING
             world.timer[slot] = LIFT_LOOPS
         return

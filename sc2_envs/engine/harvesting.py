@@ -64,7 +64,7 @@ LOOK_AGAIN = 16.0
 def harvest(world, slot):
     """One game loop of a worker whose first order is GATHER."""
     world.passes[slot] = 1
-    resource = slot_of(world, world.order_target[slot, 0])
+    resource = slot_of(world, world.order_target[0, slot])
     if resource == NOBODY or not is_harvestable(world, slot, resource):
         give_up_resource(world, slot, resource)
     elif world.phase[slot] == HARVESTING:
@@ -109,11 +109,11 @@ def return_cargo(world, slot):
         world.last_error[world.owner[slot] - 1] = COULDNT_REACH_TARGET
         finish_order(world, slot)
         return
-    base = slot_of(world, world.order_target[slot, 0])
+    base = slot_of(world, world.order_target[0, slot])
     if base == NOBODY or not takes_cargo(world, slot, base):
         base = nearest_base(world, slot)
         if base == NOBODY:
-            world.order_target[slot, 0] = 0
+            world.order_target[0, slot] = 0
             stand(world, slot)
             return
         set_out(world, slot, RETURN, base)
@@ -132,10 +132,10 @@ def return_cargo(world, slot):
 @jit
 def set_out(world, slot, ability, target):
     """Make the first order the way to a resource or CommandCenter."""
-    world.order_ability[slot, 0] = ability
-    world.order_target[slot, 0] = world.tag[target]
-    world.order_x[slot, 0] = world.x[target]
-    world.order_y[slot, 0] = world.y[target]
+    world.order_ability[0, slot] = ability
+    world.order_target[0, slot] = world.tag[target]
+    world.order_x[0, slot] = world.x[target]
+    world.order_y[0, slot] = world.y[target]
     begin_order(world, slot)
 
 
@@ -180,7 +180,7 @@ def is_occupied(world, resource):
 @jit
 def goes_to(world, slot, tag):
     """Whether a unit's first order is to harvest the resource of this tag."""
-    return world.order_count[slot] > 0 and world.order_ability[slot, 0] == GATHER and world.order_target[slot, 0] == tag
+    return world.order_count[slot] > 0 and world.order_ability[0, slot] == GATHER and world.order_target[0, slot] == tag
 
 
 @jit
@@ -196,8 +196,8 @@ def take_load(world, slot, resource):
     world.contents[resource] -= load
     world.occupant[resource] = 0
     world.harvest_tag[slot] = world.tag[resource]
-    world.order_ability[slot, 0] = RETURN
-    world.order_target[slot, 0] = 0
+    world.order_ability[0, slot] = RETURN
+    world.order_target[0, slot] = 0
     world.phase[slot] = LEAVING
     world.timer[slot] += LEAVE_LOOPS[kind]
     if world.contents[resource] == 0:
@@ -209,7 +209,7 @@ def take_load(world, slot, resource):
 @jit
 def is_leaving(world, slot):
     """Whether a worker stands at a resource with its load in hand: until it goes, its orders wait."""
-    return world.order_count[slot] > 0 and world.order_ability[slot, 0] == RETURN and world.phase[slot] == LEAVING
+    return world.order_count[slot] > 0 and world.order_ability[0, slot] == RETURN and world.phase[slot] == LEAVING
 
 
 @jit
@@ -222,8 +222,8 @@ def leave_resource(world, slot):
         set_out(world, slot, RETURN, base)
         reach(world, slot, base)
     else:
-        world.order_ability[slot, 0] = RETURN
-        world.order_target[slot, 0] = 0
+        world.order_ability[0, slot] = RETURN
+        world.order_target[0, slot] = 0
         world.phase[slot] = WALKING
 
 
@@ -267,7 +267,7 @@ def workers_of(world, player, tag):
     for slot in range(world.slots):
         if world.owner[slot] != player or not WORKER[world.type[slot]] or world.order_count[slot] == 0:
             continue
-        returns = world.order_ability[slot, 0] == RETURN and world.harvest_tag[slot] == tag
+        returns = world.order_ability[0, slot] == RETURN and world.harvest_tag[slot] == tag
         count += returns or goes_to(world, slot, tag)
     return count
 
@@ -308,7 +308,7 @@ def wait_or_change(world, slot, resource):
 def give_up_resource(world, slot, resource):
     """The resource is gone or cannot be harvested: to another mineral field near it, or the order is over."""
     chosen = NOBODY
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
+    x, y = world.order_x[0, slot], world.order_y[0, slot]
     if resource == NOBODY:
         nearest = SEARCH_RADIUS * SEARCH_RADIUS
         for other in range(world.slots):

@@ -311,8 +311,8 @@ def part_from_neighbours(world, slot, widest):
 @jit
 def meet_at_goal(world, a, b):
     """Of two walking units of one owner with the same goal, that touch, the one that stands on it has arrived."""
-    x, y = world.order_x[a, 0], world.order_y[a, 0]
-    if world.order_x[b, 0] != x or world.order_y[b, 0] != y:
+    x, y = world.order_x[0, a], world.order_y[0, a]
+    if world.order_x[0, b] != x or world.order_y[0, b] != y:
         return
     if not walks_to_point(world, a) or not walks_to_point(world, b):
         return
@@ -326,7 +326,7 @@ def rests_at_goal(world, other, slot):
     """Whether a unit has arrived where another one still goes, and is nearer to that point: it need not give way."""
     if world.order_count[other] != 0 or not walks_to_point(world, slot):
         return False
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
+    x, y = world.order_x[0, slot], world.order_y[0, slot]
     if world.goal_x[other] != x or world.goal_y[other] != y:
         return False
     return distance_to(world, other, x, y) <= distance_to(world, slot, x, y)
@@ -341,11 +341,11 @@ def distance_to(world, slot, x, y):
 @jit
 def walks_to_point(world, slot):
     """Whether the unit is on its way to the point of the ground at which its order ends."""
-    if world.order_count[slot] == 0 or world.order_target[slot, 0] != 0:
+    if world.order_count[slot] == 0 or world.order_target[0, slot] != 0:
         return False
-    if world.way_goal_x[slot] != world.order_x[slot, 0] or world.way_goal_y[slot] != world.order_y[slot, 0]:
+    if world.way_goal_x[slot] != world.order_x[0, slot] or world.way_goal_y[slot] != world.order_y[0, slot]:
         return False  # it goes after an enemy
-    ability = world.order_ability[slot, 0]
+    ability = world.order_ability[0, slot]
     return ability == MOVE or ability == ATTACK or ability == PATROL
 
 
@@ -506,7 +506,7 @@ def pass_by(world, slot, other):
 @jit
 def gives_up(world, slot, other):
     """Whether a unit that is blocked on its way to a point of the ground has come as near as it can."""
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
+    x, y = world.order_x[0, slot], world.order_y[0, slot]
     if stands_firm(world, other) or (world.owner[other] != world.owner[slot] and not walks(world, other)):
         reach = INNER_RADIUS[world.type[slot]] + INNER_RADIUS[world.type[other]]
         if distance_to(world, other, x, y) < reach:

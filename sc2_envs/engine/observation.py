@@ -158,7 +158,7 @@ def list_orders(world, slot, out):
     count = world.order_count[slot]
     out[26] = count
     for i in range(min(MAX_LISTED_ORDERS, count)):
-        out[ORDER_COLUMNS[i]] = RAW_FUNCTION[world.order_ability[slot, i]]
+        out[ORDER_COLUMNS[i]] = RAW_FUNCTION[world.order_ability[i, slot]]
 
 
 @jit

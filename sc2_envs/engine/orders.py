@@ -21,10 +21,10 @@ def give_order(world, slot, ability, x, y, target, queued):
     count = world.order_count[slot]
     if count == MAX_ORDERS:
         return False
-    world.order_ability[slot, count] = ability
-    world.order_x[slot, count] = on_grid(min(max(x, world.playable[0]), world.playable[2]))
-    world.order_y[slot, count] = on_grid(min(max(y, world.playable[1]), world.playable[3]))
-    world.order_target[slot, count] = target
+    world.order_ability[count, slot] = ability
+    world.order_x[count, slot] = on_grid(min(max(x, world.playable[0]), world.playable[2]))
+    world.order_y[count, slot] = on_grid(min(max(y, world.playable[1]), world.playable[3]))
+    world.order_target[count, slot] = target
     world.order_count[slot] = count + 1
     if count == 0:
         begin_order(world, slot)
@@ -38,8 +38,8 @@ def begin_order(world, slot):
     world.timer[slot] = 0.0
     world.brakes[slot] = 0
     world.acquired[slot] = BY_ORDER
-    ability = world.order_ability[slot, 0]
-    if ability != ATTACK or world.order_target[slot, 0] != world.target[slot]:
+    ability = world.order_ability[0, slot]
+    if ability != ATTACK or world.order_target[0, slot] != world.target[slot]:
         # a new intention ends a blow that has begun; the same one again does not
         world.target[slot] = 0
         if world.attacking[slot]:
@@ -55,14 +55,14 @@ def begin_order(world, slot):
 @jit
 def finish_order(world, slot):
     """Drop the first order and begin the next."""
-    world.goal_x[slot] = world.order_x[slot, 0]
-    world.goal_y[slot] = world.order_y[slot, 0]
+    world.goal_x[slot] = world.order_x[0, slot]
+    world.goal_y[slot] = world.order_y[0, slot]
     count = world.order_count[slot] - 1
     for i in range(count):
-        world.order_ability[slot, i] = world.order_ability[slot, i + 1]
-        world.order_x[slot, i] = world.order_x[slot, i + 1]
-        world.order_y[slot, i] = world.order_y[slot, i + 1]
-        world.order_target[slot, i] = world.order_target[slot, i + 1]
+        world.order_ability[i, slot] = world.order_ability[i + 1, slot]
+        world.order_x[i, slot] = world.order_x[i + 1, slot]
+        world.order_y[i, slot] = world.order_y[i + 1, slot]
+        world.order_target[i, slot] = world.order_target[i + 1, slot]
     world.order_count[slot] = count
     if count > 0:
         begin_order(world, slot)
@@ -71,7 +71,7 @@ def finish_order(world, slot):
 @jit
 def arrive(world, slot):
     """The first order's point is reached."""
-    if world.order_ability[slot, 0] == PATROL and world.order_count[slot] == 1:
+    if world.order_ability[0, slot] == PATROL and world.order_count[slot] == 1:
         turn_patrol_back(world, slot)
     else:
         finish_order(world, slot)
@@ -80,9 +80,9 @@ def arrive(world, slot):
 @jit
 def turn_patrol_back(world, slot):
     """At the end of a patrol's way: walk back to where it came from."""
-    x, y = world.order_x[slot, 0], world.order_y[slot, 0]
-    world.order_x[slot, 0] = world.patrol_x[slot]
-    world.order_y[slot, 0] = world.patrol_y[slot]
+    x, y = world.order_x[0, slot], world.order_y[0, slot]
+    world.order_x[0, slot] = world.patrol_x[slot]
+    world.order_y[0, slot] = world.patrol_y[slot]
     world.patrol_x[slot] = x
     world.patrol_y[slot] = y
 
@@ -90,4 +90,4 @@ def turn_patrol_back(world, slot):
 @jit
 def holds_position(world, slot):
     """Whether the unit stands by order and lets nobody push it."""
-    return world.order_count[slot] > 0 and world.order_ability[slot, 0] == HOLD_POSITION
+    return world.order_count[slot] > 0 and world.order_ability[0, slot] == HOLD_POSITION

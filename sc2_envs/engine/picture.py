@@ -378,9 +378,9 @@ def draw_orders(canvas: Canvas, scene: Scene, slot: int) -> None:
     strength = 1.0 if scene.selected(slot) else 0.5
     here = scene.place(slot)
     for order in range(int(world["order_count"][slot])):
-        ability = int(world["order_ability"][slot, order])
-        there = (float(world["order_x"][slot, order]), float(world["order_y"][slot, order]))
-        target = scene.slot_of.get(int(world["order_target"][slot, order]))
+        ability = int(world["order_ability"][order, slot])
+        there = (float(world["order_x"][order, slot]), float(world["order_y"][order, slot]))
+        target = scene.slot_of.get(int(world["order_target"][order, slot]))
         if target is not None:
             there = scene.place(target)
         if BUILT_BY[ability] and target is None:  # the work has not begun
@@ -439,8 +439,8 @@ def draw_work(canvas: Canvas, scene: Scene, slot: int) -> None:
     world = scene.world
     if not WORKER[scene.type(slot)] or int(world["order_count"][slot]) == 0:
         return
-    ability = int(world["order_ability"][slot, 0])
-    target = scene.slot_of.get(int(world["order_target"][slot, 0]))
+    ability = int(world["order_ability"][0, slot])
+    target = scene.slot_of.get(int(world["order_target"][0, slot]))
     if target is None:
         return
     if ability == GATHER and int(world["occupant"][target]) == int(world["tag"][slot]):

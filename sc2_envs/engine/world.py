@@ -150,12 +150,12 @@ WORLD = np.dtype(
         ("selected", np.uint8, (MAX_UNITS,)),  # bit p-1: selected by player p
         ("control_groups", np.uint16, (MAX_UNITS,)),  # bit g: member of its owner's group g
         ("removal_loop", np.int32, (MAX_UNITS,)),  # game loop at which the unit goes, 0 = stays
-        # the queue of orders; entry 0 is the one being carried out
+        # the queue of orders; entry 0 is the one being carried out, and lies beside that of the next unit
         ("order_count", np.uint8, (MAX_UNITS,)),
-        ("order_ability", np.int16, (MAX_UNITS, MAX_ORDERS)),
-        ("order_x", np.float64, (MAX_UNITS, MAX_ORDERS)),
-        ("order_y", np.float64, (MAX_UNITS, MAX_ORDERS)),
-        ("order_target", np.int32, (MAX_UNITS, MAX_ORDERS)),  # tag of the unit aimed at, 0 = the point
+        ("order_ability", np.int16, (MAX_ORDERS, MAX_UNITS)),
+        ("order_x", np.float64, (MAX_ORDERS, MAX_UNITS)),
+        ("order_y", np.float64, (MAX_ORDERS, MAX_UNITS)),
+        ("order_target", np.int32, (MAX_ORDERS, MAX_UNITS)),  # tag of the unit aimed at, 0 = the point
         ("patrol_x", np.float64, (MAX_UNITS,)),  # where the present patrol turns back to
         ("patrol_y", np.float64, (MAX_UNITS,)),
         ("goal_x", np.float64, (MAX_UNITS,)),  # where the last finished move was to end

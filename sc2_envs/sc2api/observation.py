@@ -241,11 +241,11 @@ class Observer:
             if i == 0:  # whose loops are negative while it waits for supply
                 order.progress = max(world["queue_loops"][slot], 0.0) / BUILD_LOOPS[trained]
         for i in range(world["order_count"][slot]):
-            order = unit.orders.add(ability_id=int(world["order_ability"][slot, i]))
-            if world["order_target"][slot, i]:
-                order.target_unit_tag = int(world["order_target"][slot, i])
+            order = unit.orders.add(ability_id=int(world["order_ability"][i, slot]))
+            if world["order_target"][i, slot]:
+                order.target_unit_tag = int(world["order_target"][i, slot])
             else:
-                _write_position(order.target_world_space_pos, world["order_x"][slot, i], world["order_y"][slot, i])
+                _write_position(order.target_world_space_pos, world["order_x"][i, slot], world["order_y"][i, slot])
         if world["rally"][slot]:
             rally = unit.rally_targets.add()
             _write_position(rally.point, world["rally_x"][slot], world["rally_y"][slot])
