@@ -84,7 +84,7 @@ class Args:
     """steps of each game between two updates"""
     hidden_size: int = 128
     """width of the network's dense layer"""
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     """the learning rate of Adam"""
     anneal_lr: bool = True
     """if toggled, the learning rate falls linearly to 0 at --total-timesteps"""
@@ -96,12 +96,14 @@ class Args:
     """if toggled, advantages are normalised over the batch"""
     ent_coef: float = 1e-2
     """coefficient of the entropy bonus"""
-    norm_ent: bool = False
+    norm_ent: bool = True
     """if toggled, the entropy of the function and of each argument counts as a share of the largest possible one"""
     anneal_ent: bool = True
     """if toggled, the entropy bonus falls linearly to 0 at --total-timesteps"""
     vf_coef: float = 0.05
     """coefficient of the value loss"""
+    norm_value_loss: bool = True
+    """if toggled, the value's errors count in units of their root mean square, where that is more than a point"""
     max_grad_norm: float = 0.5
     """the gradient is clipped to this L2 norm"""
 
@@ -167,35 +169,45 @@ class Planes(nn.Module):
 
 class Agent(nn.Module):
     """Two convolutions over the screen, two over the minimap, a dense layer; a head for the value, for the function and
-    for each argument. Spatial heads are 1x1 convolutions: a pixel's logit comes from what is seen around that pixel."""
+    for each argument, which has an output of its own for every function that takes it. Spatial heads are 1x1
+    convolutions: a pixel's logit comes from what is seen around that pixel, and a little more where a unit is seen."""
 
     def __init__(self, observation_space, action_set, hidden_size=128, pooled=4):
         super().__init__()
-        self.arguments, self.pooled = action_set.arguments, pooled
+        self.arguments, self.sizes, self.pooled = action_set.arguments, action_set.nvec[1:].tolist(), pooled
         vector_size = observation_space["player"].shape[0] + observation_space["available_actions"].shape[0]
         self.planes, self.convolutions, self.broadcast = nn.ModuleDict(), nn.ModuleDict(), nn.ModuleDict()
+        self.owner = {}  # index of the layer that says whose unit a pixel shows
         for name in ("screen", "minimap"):
-            self.planes[name] = Planes(resolve_layers("default", name))
+            layers = resolve_layers("default", name)
+            self.owner[name] = [layer.name for layer in layers].index("player_relative")
+            self.planes[name] = Planes(layers)
             channels = self.planes[name].channels()
             # a minimap that no function points to is only summarised, for which half its resolution does
             stride = 2 if name == "minimap" and "minimap" not in self.arguments else 1
-            first = layer_init(nn.Conv2d(channels, 16, 5, stride, padding=2))
+            # most planes are zero nearly everywhere: with the usual deviation all pixels would look alike at first,
+            # all the more beside large numbers of the player
+            first = layer_init(nn.Conv2d(channels, 16, 5, stride, padding=2), std=5.0)
             self.convolutions[name] = nn.ModuleList([first, layer_init(nn.Conv2d(16, 32, 3, padding=1))])
-            self.broadcast[name] = layer_init(nn.Linear(vector_size, 32))
+            self.broadcast[name] = layer_init(nn.Linear(vector_size, 32), std=0.1)
         self.dense = layer_init(nn.Linear(2 * 32 * pooled**2 + vector_size, hidden_size))
         self.value = layer_init(nn.Linear(hidden_size, 1), std=1.0)
         self.function = layer_init(nn.Linear(hidden_size, len(action_set.functions)), std=0.01)
-        self.argument = nn.ModuleDict()
-        for name, size in zip(self.arguments, action_set.nvec[1:], strict=True):
+        self.argument, self.attraction = nn.ModuleDict(), nn.ParameterDict()
+        functions = action_set.argument_mask.sum(0)  # that take each argument
+        for name, count, size in zip(self.arguments, functions, action_set.nvec[1:], strict=True):
             if name in SPATIAL_ARGUMENTS:
-                head = nn.Conv2d(32, 1, 1, bias=False)  # the same number more for every pixel would change nothing
+                head = nn.Conv2d(32, int(count), 1, bias=False)  # the same more for every pixel would change nothing
+                # what to click on is a unit more often than not: at first, e^3 = 20 times as often as another pixel
+                self.attraction[name] = nn.Parameter(torch.full((int(count), 1), 3.0))
             else:
-                head = nn.Linear(hidden_size, int(size))
+                head = nn.Linear(hidden_size, int(count * size))
             self.argument[name] = layer_init(head, std=0.01)
         self.to(memory_format=torch.channels_last)
 
     def forward(self, observation):
-        """Logits, a list of (N, size) for each component of the action, -inf for illegal functions; and values (N,)."""
+        """Logits and values (N,). Logits are a list: of the functions (N, F), -inf for illegal ones, then for each
+        argument (N, functions that take it, size)."""
         dtype = self.value.weight.dtype
         available = observation["available_actions"].bool()
         vector = torch.cat([observation["player"].to(dtype), available.to(dtype)], 1)
@@ -209,38 +221,54 @@ class Agent(nn.Module):
             state.append(summary.permute(0, 2, 3, 1).flatten(1))  # in the order of its memory: no copy
         state = F.relu(self.dense(torch.cat(state, 1)))
         logits = [self.function(state).masked_fill(~available, -torch.inf)]
-        for name in self.arguments:
+        for name, size in zip(self.arguments, self.sizes, strict=True):
             head = self.argument[name]
             if name in SPATIAL_ARGUMENTS:
-                logits.append(head(seen["minimap" if name == "minimap" else "screen"]).flatten(1))
+                place = "minimap" if name == "minimap" else "screen"
+                shows_unit = observation[f"feature_{place}"][:, self.owner[place]].flatten(1)[:, None] > 0
+                logits.append(head(seen[place]).flatten(2) + self.attraction[name] * shows_unit)
             else:
-                logits.append(head(state))
+                logits.append(head(state).unflatten(1, (-1, size)))
         return logits, self.value(state)[:, 0]
 
 
-# --- the action: a function, then each argument on its own ----------------------------------------------------------
+# --- the action: a function, then each of its arguments on its own --------------------------------------------------
 def sample_index(logits, uniform):
     """The index whose slice of the cumulative distribution holds `uniform`, (N,); one of logit -inf has no slice."""
     cumulative = logits.softmax(-1).double().cumsum(-1)
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1)
 
 
-def sample_actions(logits, uniform):
-    """Action (N, 1 + A) from the component's logits and one uniform number each, (N, 1 + A); None: the likeliest."""
-    if uniform is None:
-        return torch.stack([component.argmax(-1) for component in logits], 1)
-    return torch.stack([sample_index(component.detach(), uniform[:, i]) for i, component in enumerate(logits)], 1)
+def given_function(logits, function, argument_mask):
+    """Logits of each component of the action, (N, size), for these functions (N,).
+
+    `argument_mask[f, a]` says whether function f takes argument a. Where it does not, the logits mean nothing.
+    """
+    rows = (argument_mask.cumsum(0) - 1).clamp(min=0)[function]  # (N, A): place of f among those that take a
+    games = torch.arange(len(function), device=function.device)
+    return [logits[0], *(component[games, row] for component, row in zip(logits[1:], rows.unbind(1), strict=True))]
+
+
+def sample_actions(logits, uniform, argument_mask):
+    """Action (N, 1 + A) from the agent's logits and a uniform number a component, (N, 1 + A); None: the likeliest."""
+
+    def choose(component, i):
+        return component.argmax(-1) if uniform is None else sample_index(component.detach(), uniform[:, i])
+
+    function = choose(logits[0], 0)
+    arguments = given_function(logits, function, argument_mask)[1:]
+    return torch.stack([function, *(choose(component, i) for i, component in enumerate(arguments, 1))], 1)
 
 
 def log_prob_and_entropy(logits, action, argument_mask, norm_ent=False):
     """Log-probability of the action and entropy of the policy, (N,) each; both count only what the function uses.
 
-    `argument_mask[f, a]` says whether function f takes argument a. An argument that is not taken changes nothing in
-    the game, so it gets no gradient: the screen head learns nothing from a no-op.
+    An argument that the function does not take changes nothing in the game, so it gets no gradient: the screen head
+    learns nothing from a no-op.
     """
     used = torch.cat([torch.ones_like(action[:, :1], dtype=torch.bool), argument_mask[action[:, 0]]], 1)
     log_probs, entropies = [], []
-    for component, chosen in zip(logits, action.unbind(1), strict=True):
+    for component, chosen in zip(given_function(logits, action[:, 0], argument_mask), action.unbind(1), strict=True):
         log_p = component.log_softmax(-1)
         log_probs.append(log_p.gather(1, chosen[:, None])[:, 0])
         entropy = -(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
@@ -304,7 +332,7 @@ def play(envs, agent, rollout, noise_keys, env_step, policy_version, device, nor
         check_rows(rollout, t, env_step)
         logits, value = agent(rollout.observe(t, device))
         noise = torch.from_numpy(uniforms(noise_keys, env_step + t, len(logits))).to(device)
-        action = sample_actions(logits, noise)
+        action = sample_actions(logits, noise, argument_mask)
         scores.append((*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
 
         rollout.action[t] = action.cpu()
@@ -336,17 +364,20 @@ def check_rows(rollout, t, env_step):
             raise FloatingPointError(f"env {rollout.env_index[0, i]} {problem} at its step {env_step + t}{after}")
 
 
-def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, value_loss=F.mse_loss):
-    """Add the gradient of the loss, a mean over the valid steps, to the parameters. Returns policy loss, value loss
-    and entropy, (3,). One step's games at a time: small pieces stay in the cache, and each frees its graph."""
+def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, value_loss=F.mse_loss, unit=1.0):
+    """Add the gradient of the loss, a mean over the valid steps, to the parameters; values count in `unit`s of reward.
+
+    Returns policy loss, value loss (per squared reward) and entropy, (3,). One step's games at a time: small pieces
+    stay in the cache, and each frees its graph.
+    """
     sums = 0.0
     for t, (log_prob, entropy, value) in enumerate(scores):
         weight = valid[t].to(value) / valid.sum().clamp(min=1)
         pg_loss = -(advantage[t] * log_prob * weight).sum()
-        v_loss = (value_loss(value, returns[t], reduction="none") * weight).sum()
+        v_loss = (value_loss(value / unit, returns[t] / unit, reduction="none") * weight).sum()
         entropy_bonus = (entropy * weight).sum()
         (pg_loss + vf_coef * v_loss - ent_coef * entropy_bonus).backward()
-        sums = sums + torch.stack([pg_loss, v_loss, entropy_bonus]).detach()
+        sums = sums + torch.stack([pg_loss, v_loss * unit**2, entropy_bonus]).detach()
     return sums
 
 
@@ -371,12 +402,14 @@ def evaluate(agent, args, episodes, greedy, device, go_on):
     envs = make_envs(args, max(1, len(episodes)))
     seeds = stream_seeds(args.seed, episodes or [0], EVALUATION)
     noise_keys = np.array(stream_seeds(args.seed, episodes or [0], EVALUATION_NOISE), np.uint64)
+    argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
     observation, _ = envs.reset(seed=seeds)
     returns, running, step = np.zeros(envs.num_envs), np.full(envs.num_envs, bool(episodes)), 0
     while go_on(bool(running.any())):
         logits, _ = agent({name: torch.from_numpy(array).to(device) for name, array in observation.items()})
         noise = None if greedy else torch.from_numpy(uniforms(noise_keys, step, len(logits))).to(device)
-        observation, reward, terminated, truncated, _ = envs.step(sample_actions(logits, noise).cpu().numpy())
+        action = sample_actions(logits, noise, argument_mask).cpu().numpy()
+        observation, reward, terminated, truncated, _ = envs.step(action)
         returns += reward * running
         running &= ~(terminated | truncated)
         step += 1
@@ -390,11 +423,13 @@ def film(agent, args, path, device):
     env = gym.make(args.env_id, render_mode="rgb_array", **env_keywords(args))
     noise_keys = np.array(stream_seeds(args.seed, [0], EVALUATION_NOISE), np.uint64)
     observation, _ = env.reset(seed=stream_seeds(args.seed, [0], EVALUATION)[0])
+    argument_mask = torch.tensor(env.unwrapped.action_set.argument_mask, device=device)
     frames, ended = [env.render()], False
     while not ended:
         logits, _ = agent({name: torch.from_numpy(array[None]).to(device) for name, array in observation.items()})
         noise = torch.from_numpy(uniforms(noise_keys, len(frames) - 1, len(logits))).to(device)
-        observation, _, terminated, truncated, _ = env.step(sample_actions(logits, noise)[0].cpu().numpy())
+        action = sample_actions(logits, noise, argument_mask)[0].cpu().numpy()
+        observation, _, terminated, truncated, _ = env.step(action)
         frames.append(env.render())
         ended = terminated or truncated
     env.close()
@@ -521,9 +556,10 @@ def train(args, device, stop):
                 advantage, used = returns - value, (returns - value)[valid]
                 if args.norm_adv and len(used) > 1:
                     advantage = (advantage - used.mean()) / (used.std(correction=0) + 1e-8)
+                unit = max(1.0, (used**2).mean().sqrt().item()) if args.norm_value_loss and len(used) else 1.0
 
             optimizer.zero_grad()
-            losses = accumulate_gradient(scores, returns, advantage, valid, ent_coef, args.vf_coef)
+            losses = accumulate_gradient(scores, returns, advantage, valid, ent_coef, args.vf_coef, unit=unit)
             grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
             policy_loss, value_loss, entropy, grad_norm = [*losses.tolist(), grad_norm.item()]
             if not np.isfinite([policy_loss, value_loss, entropy, grad_norm]).all():

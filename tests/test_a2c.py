@@ -184,9 +184,10 @@ def test_what_is_masked_is_never_sampled(legal):
 @pytest.mark.parametrize("norm_ent", [False, True])
 def test_log_prob_and_entropy_equal_the_slow_sum(norm_ent):
     generator = torch.Generator().manual_seed(1)
-    logits = [torch.randn(20, n, generator=generator, dtype=torch.float64) for n in (4, 9, 2)]
+    logits = [torch.randn(20, *n, generator=generator, dtype=torch.float64) for n in ((4,), (3, 9), (2, 2))]
     logits[0][:, 2] = -torch.inf
     mask = torch.tensor([[False, False], [True, False], [True, True], [True, True]])
+    of_function = {1: (0, 0), 2: (1, 0), 3: (2, 1)}  # rows of the arguments' logits, those of functions that take them
     action = torch.stack([torch.tensor([0, 1, 3])[torch.arange(20) % 3], torch.arange(20) % 9, torch.arange(20) % 2], 1)
     log_prob, entropy = a2c.log_prob_and_entropy(logits, action, mask, norm_ent)
     for row in range(20):
@@ -194,13 +195,33 @@ def test_log_prob_and_entropy_equal_the_slow_sum(norm_ent):
         for component in range(3):
             if component and not mask[action[row, 0], component - 1]:
                 continue
-            weights = [math.exp(x) for x in logits[component][row].tolist()]
+            values = logits[component][row]
+            if component:
+                values = values[of_function[action[row, 0].item()][component - 1]]
+            weights = [math.exp(x) for x in values.tolist()]
             p = [w / sum(weights) for w in weights]
             expected_log_prob += math.log(p[action[row, component]])
             base = len(p) if norm_ent else math.e  # as a share of log n: the logarithm to the base n
             expected_entropy -= sum(x * math.log(x, base) for x in p if x > 0)
         assert log_prob[row].item() == pytest.approx(expected_log_prob, rel=1e-12)
         assert entropy[row].item() == pytest.approx(expected_entropy, rel=1e-12)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_arguments_are_drawn_for_the_function_that_was_drawn(greedy):
+    mask = torch.tensor([[False, False], [True, False], [False, True], [True, True]])
+    functions = torch.arange(40) % 4
+    only = lambda n, index: torch.full((n,), -torch.inf).index_fill(0, torch.tensor(index), 0.0)  # noqa: E731
+    logits = [
+        torch.stack([only(4, f) for f in functions.tolist()]),
+        torch.stack([only(9, 5), only(9, 7)]).expand(40, 2, 9),  # of function 1 and 3
+        torch.stack([only(3, 2), only(3, 0)]).expand(40, 2, 3),  # of function 2 and 3
+    ]
+    uniform = None if greedy else torch.rand(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    action = a2c.sample_actions(logits, uniform, mask)
+    assert (action[:, 0] == functions).all()
+    assert (action[functions == 1, 1] == 5).all() and (action[functions == 3, 1] == 7).all()
+    assert (action[functions == 2, 2] == 2).all() and (action[functions == 3, 2] == 0).all()
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +271,9 @@ def test_network_takes_any_size(size):
     agent = a2c.Agent(envs.single_observation_space, envs.action_set)
     observation, _ = envs.reset(seed=1)
     logits, value = agent({key: torch.from_numpy(array) for key, array in observation.items()})
-    assert [component.shape for component in logits] == [(2, n) for n in envs.action_set.nvec]
+    n = envs.action_set.nvec.tolist()
+    # of two functions, select_army takes select_add and Move_screen the others
+    assert [component.shape for component in logits] == [(2, n[0]), *((2, 1, size) for size in n[1:])]
     assert value.shape == (2,)
     envs.close()
 
@@ -352,13 +375,14 @@ def test_actions_are_legal_and_games_write_into_the_rollout():
         np.testing.assert_array_equal(array, rollout.observation[name][-1])
 
 
-def test_gradient_in_pieces_is_that_of_the_whole():
+@pytest.mark.parametrize("unit", [1.0, 4.0])
+def test_gradient_in_pieces_is_that_of_the_whole(unit):
     _, agent, rollout, scores = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
     valid = torch.from_numpy(rollout.valid)
     returns = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     values = torch.stack([value for _, _, value in scores])
     advantage = returns - values.detach()
-    sums = a2c.accumulate_gradient(scores, returns, advantage, valid, 0.01, 0.5)
+    sums = a2c.accumulate_gradient(scores, returns, advantage, valid, 0.01, 0.5, unit=unit)
     pieces = [p.grad.clone() for p in agent.parameters() if p.grad is not None]
     agent.zero_grad()
     logits, value = agent({name: torch.from_numpy(a[:-1]).flatten(0, 1) for name, a in rollout.observation.items()})
@@ -371,7 +395,7 @@ def test_gradient_in_pieces_is_that_of_the_whole():
         entropy[keep].mean(),
     )
     torch.testing.assert_close(sums, torch.stack(parts).detach())
-    (parts[0] + 0.5 * parts[1] - 0.01 * parts[2]).backward()
+    (parts[0] + 0.5 * parts[1] / unit**2 - 0.01 * parts[2]).backward()
     whole = [p.grad for p in agent.parameters() if p.grad is not None]
     torch.testing.assert_close(pieces, whole, rtol=1e-4, atol=1e-6)
 
@@ -691,7 +715,7 @@ def test_a_resumed_run_takes_another_learning_rate_and_more_steps(module, tmp_pa
     rates = [line["charts/learning_rate"] for line in metrics(tmp_path / "run")]
     assert set(rates) == {module.Args().learning_rate, 1e-5} and rates == sorted(rates, reverse=True)
     said = capsys.readouterr().err
-    assert "--learning-rate was 0.002 so far and is 1e-05 from here on" in said
+    assert "--learning-rate was 0.001 so far and is 1e-05 from here on" in said
     assert "--total-timesteps was 200 so far and is 400" in said
 
 
