@@ -265,6 +265,47 @@ def test_screen_logits_are_where_the_pixels_are(envs):
     assert len(changed) and (changed - torch.tensor([11, 2])).abs().max() <= 3  # a 5x5 and a 3x3 convolution see 3 far
 
 
+def test_points_fall_on_units_more_often_at_first(envs):
+    agent = a2c.Agent(envs.single_observation_space, envs.action_set)
+    observation, _ = envs.reset(seed=1)
+    tensors = {key: torch.from_numpy(array.copy()) for key, array in observation.items()}
+    with torch.no_grad():
+        agent.argument["screen"].weight.zero_()  # nothing else tells the pixels apart
+        p = agent(tensors)[0][1 + agent.arguments.index("screen")][:, 0].softmax(-1)
+    layers = [layer.name for layer in a2c.resolve_layers("default", "screen")]
+    shows_unit = tensors["feature_screen"][:, layers.index("player_relative")].flatten(1) > 0
+    assert shows_unit.any() and not shows_unit.all()
+    torch.testing.assert_close(p[shows_unit].min() / p[~shows_unit].max(), torch.tensor(math.e**3))
+
+
+@pytest.mark.parametrize(("size", "flag"), [(0.01, True), (50.0, True), (50.0, False)])
+def test_value_errors_count_in_units_of_their_size(monkeypatch, size, flag):
+    """Where they are more than a point; small ones, and all without the flag, stay as they are."""
+    _, agent, rollout, scores = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
+    rollout.reward[:] = size * np.random.default_rng(0).normal(size=rollout.reward.shape)
+    scores = [(*rest, torch.zeros_like(value, requires_grad=True)) for *rest, value in scores]
+    agent.value.weight.data.zero_()  # so the errors of all values are the returns
+    agent.value.bias.data.zero_()
+    seen = {}
+    accumulate = multi.accumulate_gradient
+
+    def note(scores, returns, advantage, valid, *rest):
+        seen["returns"], seen["unit"] = returns[valid].tolist(), rest[-1]
+        return accumulate(scores, returns, advantage, valid, *rest)
+
+    monkeypatch.setattr(multi, "accumulate_gradient", note)
+    args, optimizer = multi.Args(norm_value_loss=flag), torch.optim.Adam(agent.parameters())
+    cpu, ranks = torch.device("cpu"), multi.Ranks()
+    ranks.join(cpu, 1)
+    try:
+        multi.learn(agent, optimizer, rollout, scores, args, 0.0, cpu, ranks)
+    finally:
+        ranks.leave()
+    root_mean_square = math.sqrt(sum(x * x for x in seen["returns"]) / len(seen["returns"]))
+    assert (root_mean_square > 1) == (size > 1)
+    assert seen["unit"] == pytest.approx(root_mean_square if flag and size > 1 else 1.0, rel=1e-6)
+
+
 @pytest.mark.parametrize("size", [(16, 16), (20, 33), (64, 48)])
 def test_network_takes_any_size(size):
     envs = gym.make_vec("SC2MoveToBeacon-v0", num_envs=2, screen_size=size, minimap_size=size[::-1])
