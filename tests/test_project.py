@@ -62,7 +62,7 @@ def test_what_the_commands_install_is_pinned():
     pinned = pins()
     direct = PYPROJECT["project"]["dependencies"] + [
         requirement
-        for extra in ("train", "sb3", "pysc2", "pysc2-light", "benchmark", "docs", "dev")
+        for extra in ("train", "sb3", "pysc2", "pysc2-light", "server", "benchmark", "docs", "dev")
         for requirement in extras[extra]
     ]
     for requirement in map(Requirement, direct):

@@ -6,6 +6,7 @@ The protocol's join_game names ports that both players know. The game that was c
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -99,3 +100,22 @@ def check_port(port: int) -> None:
     """Raises ValueError for a number that is no port to be reached at."""
     if not 1 <= port <= 65535:
         raise ValueError(f"a port is a number from 1 to 65535, not {port}")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address, for IPv4 or IPv6 as the address asks; port 0 takes any that is free.
+
+    Raises:
+        OSError: the port is taken, or the host is none of this machine's; its `strerror` names the address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(error.errno, f"cannot listen at {address(host, port)}: {reason}") from None
+
+
+def address(host: str, port: int) -> str:
+    """HOST:PORT as addresses are written, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
