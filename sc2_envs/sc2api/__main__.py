@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -130,7 +131,7 @@ def _install(folder: Path) -> int:
         return _fail(str(refusal))
     except OSError as error:
         return _fail(f"cannot write the install: {error}")
-    print(f"sc2_envs: made an install for pysc2; let it start the engine with\nexport SC2PATH={path}")
+    print(f"sc2_envs: made an install for pysc2; let it start the engine with\nexport SC2PATH={shlex.quote(str(path))}")
     return 0
 
 
@@ -143,7 +144,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(0)  # at once, whatever the threads are doing: there is nothing to be saved
 
 
-def _run() -> None:
+def run() -> None:
     """Run the program as the process."""
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
@@ -156,4 +157,4 @@ def _run() -> None:
 
 
 if __name__ == "__main__":
-    _run()
+    run()

@@ -112,7 +112,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = str(error.strerror).partition(" (while attempting")[0]  # Python adds the address in its own way
         raise OSError(error.errno, f"cannot listen at {address(host, port)}: {reason}") from None
 
 

@@ -50,9 +50,11 @@ _LEAVING = ("leave_game", "quit")
 
 
 def make_game(network: Network) -> Any:
-    """A game as StarCraft II is when it has just been started; imports the engine."""
+    """A game as StarCraft II is when it has just been started; loads the engine, or compiles it."""
+    from sc2_envs.engine import compile_engine
     from sc2_envs.sc2api.game import Game
 
+    compile_engine()
     return Game()
 
 
@@ -72,9 +74,6 @@ def serve(sockets: Sequence[socket.socket], network: Network) -> None:
 
 def _make_games(games: Sequence[Future[Any]], network: Network) -> None:
     try:
-        from sc2_envs.engine import compile_engine
-
-        compile_engine()
         made = [make_game(network) for _ in games]
     except Exception as error:
         _LOG.exception("the engine cannot be loaded")
@@ -177,7 +176,10 @@ class Endpoint:
         except DecodeError as error:
             connection.send(self._failure(f"a message of {len(message)} bytes is not a Request: {error}"))
             return ""
-        connection.send(self._answer(request))
+        answer = self._answer(request)
+        if self._status == sc_pb.quit:
+            self._server.socket.close()  # who has read the answer may start another game at this port
+        connection.send(answer)
         return request.WhichOneof("request") or ""
 
     def _answer(self, request: Any) -> bytes:
