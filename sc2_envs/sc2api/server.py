@@ -128,7 +128,10 @@ class Endpoint:
         threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True).start()
 
     def close(self) -> None:
-        """Free the port and close all connections; returns at once, also while a request is being answered."""
+        """Free the port and close all connections; returns at once, also while a request is being answered.
+
+        No request is answered any more, not even that one.
+        """
         with self._connections_changing:
             if self.ended.is_set():
                 return
@@ -179,7 +182,10 @@ class Endpoint:
         answer = self._answer(request)
         if self._status == sc_pb.quit:
             self._server.socket.close()  # who has read the answer may start another game at this port
-        connection.send(answer)
+        if self.ended.is_set():
+            connection.close(CloseCode.GOING_AWAY)
+        else:
+            connection.send(answer)
         return request.WhichOneof("request") or ""
 
     def _answer(self, request: Any) -> bytes:
@@ -191,7 +197,8 @@ class Endpoint:
                 return response.SerializeToString()
             except Exception as error:
                 kind = request.WhichOneof("request")
-                _LOG.exception("request '%s' has failed", kind)
+                if not self.ended.is_set():
+                    _LOG.exception("request '%s' has failed", kind)
                 return self._failure(f"request '{kind}' has failed: {type(error).__name__}: {error}", request)
 
     def _failure(self, text: str, request: Any = None) -> bytes:
@@ -234,8 +241,8 @@ class TcpNetwork:
         endpoint = Endpoint(bound, self._local.find(port, timeout=0.0), leave_on_disconnect=True)
 
         def end() -> None:
+            endpoint.close()  # first, so that no request over a connection meets a seat that has ended
             end_local()
-            endpoint.close()
 
         return end
 
