@@ -123,6 +123,7 @@ def _warn_of_strangers(host: str) -> None:
 
 
 def _install(folder: Path) -> int:
+    from sc2_envs.engine import compile_engine
     from sc2_envs.sc2api.install import InstallRefused, install
 
     try:
@@ -131,6 +132,7 @@ def _install(folder: Path) -> int:
         return _fail(str(refusal))
     except OSError as error:
         return _fail(f"cannot write the install: {error}")
+    compile_engine()  # pysc2 waits 360 s for the game's first answer, and a slow machine may compile for longer
     print(f"sc2_envs: made an install for pysc2; let it start the engine with\nexport SC2PATH={shlex.quote(str(path))}")
     return 0
 

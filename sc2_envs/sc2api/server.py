@@ -150,7 +150,7 @@ class Endpoint:
             if self.ended.is_set():
                 return
             self._connections.add(connection)
-        peer = address(*connection.remote_address[:2])
+        peer = _name_of_peer(connection)
         last = ""
         try:
             while self._status != sc_pb.quit:
@@ -206,6 +206,13 @@ class Endpoint:
         if request is not None and request.HasField("id"):
             response.id = request.id
         return response.SerializeToString()
+
+
+def _name_of_peer(connection: ServerConnection) -> str:
+    try:
+        return address(*connection.remote_address[:2])
+    except OSError:
+        return "a client that is gone"
 
 
 def _refuse_other_paths(
