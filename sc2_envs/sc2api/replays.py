@@ -20,7 +20,7 @@ reads from it which version of the game a replay needs. `sc2_envs.replay` is our
 
 Playing it back: give the engine's map the seed, let its random stream begin after `random_numbers`, begin an episode,
 and carry out each entry as soon as its number of game loops has been played. How a replay is looked at is decided by
-the options of who looks. The pixels of its actions, though, are those of who acted, so his options are kept.
+the options of who looks; the pixels of its actions, though, are those of who acted, whose options are therefore kept.
 """
 
 from __future__ import annotations
