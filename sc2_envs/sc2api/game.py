@@ -22,12 +22,8 @@ from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.sc2api.data import write_data
 from sc2_envs.sc2api.match import PLAYER_ID, Match
+from sc2_envs.sc2api.version import BUILD, DATA_VERSION, GAME_VERSION
 from sc2_envs.spaces import MAX_SIDE
-
-# The version that this game presents itself as: the newest that pysc2 4.0.0 knows.
-GAME_VERSION = "5.0.9.87702"
-BUILD = 87702
-DATA_VERSION = "F799E093428D419FD634CCE9B925218C"
 
 # Lower left and upper right corner of what the mini-games' maps call playable; their rules keep units in a part of it.
 MAP_BOUNDS = ((10, 8), (54, 44))
