@@ -30,7 +30,8 @@ from sc2_envs.sc2api import install as install_module  # noqa: E402
 from sc2_envs.sc2api import server  # noqa: E402
 from sc2_envs.sc2api.__main__ import main, parse_as_the_game  # noqa: E402
 from sc2_envs.sc2api.game import BUILD  # noqa: E402
-from sc2_envs.sc2api.install import MARK, InstallRefused, install, map_paths, script  # noqa: E402
+from sc2_envs.sc2api.install import MARK, InstallRefused, install, script  # noqa: E402
+from sc2_envs.sc2api.maps import local_paths  # noqa: E402
 from sc2_envs.sc2api.network import LocalNetwork, listen  # noqa: E402
 from sc2_envs.sc2api.server import MAX_REQUEST_BYTES, Endpoint, RemoteSeat, TcpNetwork  # noqa: E402
 
@@ -749,7 +750,7 @@ def test_install_can_be_repeated(tmp_path, capsys):
     assert main(["install", str(folder)]) == 0
     assert capsys.readouterr().out.endswith(f"\nexport SC2PATH='{folder}'\n")
     before = contents(folder)
-    own = folder / "Maps" / map_paths()[0]
+    own = folder / "Maps" / local_paths()[0]
     own.write_bytes(b"a real map")
     (program,) = (path for path in before if "Versions" in path.parts)
     program.write_text("an older one")
@@ -807,7 +808,7 @@ def test_maps_are_those_that_pysc2_looks_for():
     import pysc2.maps  # noqa: F401 (all maps)
 
     known = {m().path for m in lib.get_maps().values() if m.directory in ("mini_games", "Melee")}
-    assert {path.as_posix() for path in map_paths()} == known
+    assert set(local_paths()) == known
 
 
 @on_posix

@@ -18,6 +18,7 @@ from sc2_envs.actions import ARGUMENT_NAMES, ARGUMENT_SIZES, FUNCTIONS, Function
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 
 NO_OP = int(FunctionKind.no_op)
+MAX_TAGS = 1_000  # of one command; there are never so many units
 
 
 class Call(NamedTuple):
@@ -52,15 +53,16 @@ _FUNCTION_OF_KIND = {function.kind: function.id for function in FUNCTIONS if not
 
 
 class Translator:
-    """Translates actions for a screen and a minimap of certain sizes.
+    """Translates the actions of a client.
 
     Args:
-        screen_size: (width, height) in pixels.
-        minimap_size: likewise.
+        setup: the SpatialCameraSetup of the pictures that it looks at: feature layers, or rendered ones.
     """
 
-    def __init__(self, screen_size: tuple[int, int], minimap_size: tuple[int, int]) -> None:
-        self._sizes = {"screen": screen_size, "screen2": screen_size, "minimap": minimap_size}
+    def __init__(self, setup: Any) -> None:
+        screen, minimap = setup.resolution, setup.minimap_resolution
+        self._sizes = {name: (screen.x, screen.y) for name in ("screen", "screen2")}
+        self._sizes["minimap"] = (minimap.x, minimap.y)
 
     def call(self, action: Any) -> Call | RawCommand | RawCameraMove:
         """The call that does what an Action asks; `no_op` for an empty one.
@@ -70,12 +72,11 @@ class Translator:
         """
         if action.HasField("action_ui"):
             return self._ui(action.action_ui)
-        if action.HasField("action_feature_layer"):
-            return self._spatial(action.action_feature_layer)
+        for name in ("action_feature_layer", "action_render"):
+            if action.HasField(name):
+                return self._spatial(getattr(action, name))
         if action.HasField("action_raw"):
             return _raw(action.action_raw)
-        if action.HasField("action_render") or action.HasField("action_chat"):
-            raise ActionRefused(error_pb2.NotSupported)
         return self._make(NO_OP)
 
     def _spatial(self, action: Any) -> Call:
@@ -163,6 +164,8 @@ def _raw(action: Any) -> RawCommand | RawCameraMove:
         return RawCameraMove(_finite(centre.x), _finite(centre.y))
     if kind == "unit_command":
         command = action.unit_command
+        if len(command.unit_tags) > MAX_TAGS:
+            raise ActionRefused(error_pb2.Error)
         has_target = command.WhichOneof("target") is not None
         return RawCommand(
             function=_function_of_ability(

@@ -1,37 +1,43 @@
-"""One game behind StarCraft II's protocol: a Request in, a Response out.
+"""StarCraft II's protocol, as one running game answers it: a Request in, a Response out.
 
     game = Game()
     response = game.handle(request)
 
-What is offered is what one player needs on a mini-game, and time that moves by `step` alone: no second player, no
-replays, no queries, no debug commands, no rendered pictures. All else is answered with the protocol's own error.
+A `Game` is what a client takes for a process of StarCraft II. It creates games and plays them, for one participant or,
+together with another `Game`, for two; it plays back replays. What a request cannot have is answered with the protocol's
+own error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PureWindowsPath
 from typing import Any
 
 from s2clientprotocol import common_pb2
 from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.batch import entropy
-from sc2_envs.engine import MAPS, Interface
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.sc2api.data import write_data
-from sc2_envs.sc2api.match import PLAYER_ID, Match
+from sc2_envs.sc2api.maps import SANDBOX, asked_map, engine_map, local_paths
+from sc2_envs.sc2api.match import Match, MatchError, Player, Seat, Setup
+from sc2_envs.sc2api.network import LocalNetwork, Network, check_port
+from sc2_envs.sc2api.pictures import problem_of_render
+from sc2_envs.sc2api.playback import Playback
+from sc2_envs.sc2api.replays import MAX_TEXT, Replay, ReplayError, write_replay_info
 from sc2_envs.sc2api.version import BUILD, DATA_VERSION, GAME_VERSION
 from sc2_envs.spaces import MAX_SIDE
 
-# Lower left and upper right corner of what the mini-games' maps call playable; their rules keep units in a part of it.
-MAP_BOUNDS = ((10, 8), (54, 44))
+MAX_MAP_BYTES = 16 << 20  # of map data, which nobody reads
+MAX_NAME = MAX_TEXT  # characters of a player's name, and of a map's path
+WAIT_SECONDS = 300.0  # less than the 360 s that pysc2 waits for an answer
 
 _LAUNCHED, _INIT_GAME, _IN_GAME = sc_pb.launched, sc_pb.init_game, sc_pb.in_game
-_ENDED, _QUIT = sc_pb.ended, sc_pb.quit
-_JOINED = (_IN_GAME, _ENDED)
-_ANY = (_LAUNCHED, _INIT_GAME, _IN_GAME, _ENDED)
+_IN_REPLAY, _ENDED, _QUIT = sc_pb.in_replay, sc_pb.ended, sc_pb.quit
+_SEEN = (_IN_GAME, _IN_REPLAY, _ENDED)
+_ANY = (_LAUNCHED, _INIT_GAME, _IN_GAME, _IN_REPLAY, _ENDED)
+
+_network = LocalNetwork()  # of all games of this process
 
 
 class RequestRefused(Exception):
@@ -39,28 +45,47 @@ class RequestRefused(Exception):
 
 
 class Game:
-    """The states and requests of one game of one player.
+    """The states and requests of one client's game.
 
-    `status` is the protocol's Status: launched, init_game (created, not joined), in_game, ended, quit.
+    `status` is the protocol's Status: launched, init_game (created, not joined), in_game, in_replay, ended, quit.
+
+    Args:
+        network: where games of two participants find each other; games of this process by default.
+        wait_seconds: how long a participant waits for the other one, to join or to step.
+        match: of a game that another one has created; this one can only join it.
     """
 
-    def __init__(self) -> None:
-        self.status: int = _LAUNCHED
-        self._create: Any = None
-        self._join: Any = None
-        self._match: Match | None = None
+    def __init__(
+        self, network: Network = _network, wait_seconds: float = WAIT_SECONDS, match: Match | None = None
+    ) -> None:
+        self.status: int = _LAUNCHED if match is None else _INIT_GAME
+        self._network = network
+        self._wait_seconds = wait_seconds
+        self._setup: Setup | None = None if match is None else match.setup
+        self._match = match  # that can be joined
+        self._view: Seat | Playback | None = None
+        self._host: Callable[[Any], Any] | None = None  # the game that has the other seat, and answers for this one
+        self._end_offer: Callable[[], None] = lambda: None
         # each request with the states in which it is possible
         self._handlers: dict[str, tuple[Callable[[Any, Any], None], tuple[int, ...]]] = {
             "ping": (self._ping, _ANY),
+            "available_maps": (self._available_maps, _ANY),
+            "save_map": (self._save_map, (_LAUNCHED, _INIT_GAME)),
             "create_game": (self._create_game, _ANY),
-            "join_game": (self._join_game, (_INIT_GAME,)),
-            "restart_game": (self._restart_game, _JOINED),
-            "leave_game": (self._leave_game, _JOINED),
-            "game_info": (self._game_info, _JOINED),
-            "data": (self._data, _JOINED),
-            "observation": (self._observation, _JOINED),
+            "join_game": (self._join_game, (_LAUNCHED, _INIT_GAME)),
+            "restart_game": (self._restart_game, (_IN_GAME, _ENDED)),
+            "leave_game": (self._leave_game, _SEEN),
+            "start_replay": (self._start_replay, _ANY),
+            "replay_info": (self._replay_info, _ANY),
+            "save_replay": (self._save_replay, (_IN_GAME, _ENDED)),
+            "game_info": (self._game_info, _SEEN),
+            "data": (self._data, _SEEN),
+            "query": (self._query, _SEEN),
+            "observation": (self._observation, _SEEN),
             "action": (self._action, (_IN_GAME,)),
-            "step": (self._step, (_IN_GAME,)),
+            "obs_action": (self._obs_action, (_IN_REPLAY,)),
+            "debug": (self._debug, (_IN_GAME,)),
+            "step": (self._step, (_IN_GAME, _IN_REPLAY)),
             "quit": (self._quit, _ANY),
         }
 
@@ -70,101 +95,174 @@ class Game:
         if request.HasField("id"):
             response.id = request.id
         try:
-            self._answer(request, response)
-        except RequestRefused as refusal:
-            response.error.append(str(refusal))
+            if self._host is not None and request.WhichOneof("request") not in ("ping", "quit"):
+                response = self._ask_host(request)
+            else:
+                self._answer(request, response)
+        except (RequestRefused, MatchError) as refusal:
+            response.error.append(f"{request.WhichOneof('request')}: {refusal}")
+        if self._view is not None and self.status in (_IN_GAME, _IN_REPLAY) and self._view.is_over:
+            self.status = _ENDED
         response.status = self.status
         return response
 
     def _answer(self, request: Any, response: Any) -> None:
         kind = request.WhichOneof("request")
         if kind not in self._handlers:
-            raise RequestRefused(f"Request '{kind or ''}' is not supported; there are {', '.join(self._handlers)}")
+            raise RequestRefused(f"not supported; there are {', '.join(self._handlers)}")
         handler, states = self._handlers[kind]
+        if isinstance(self._view, Seat) and self.status == _IN_GAME:
+            self._view.match.catch_up()
         if self.status not in states:
             if self.status == _ENDED:
                 raise RequestRefused("Game has already ended")  # pysc2 looks for these words
             possible = " and ".join(sc_pb.Status.Name(state) for state in states)
-            raise RequestRefused(f"Request '{kind}' is possible in {possible}, not in {sc_pb.Status.Name(self.status)}")
+            raise RequestRefused(f"possible in {possible}, not in {sc_pb.Status.Name(self.status)}")
         answer = getattr(response, kind)
         answer.SetInParent()
         handler(getattr(request, kind), answer)
 
     @property
-    def _playing(self) -> Match:
-        assert self._match is not None  # as it is in all states that come after joining
-        return self._match
+    def _playing(self) -> Seat:
+        assert isinstance(self._view, Seat)  # as it is in all states in which this is asked for
+        return self._view
 
-    # ---- beginning and end ----
+    @property
+    def _seen(self) -> Seat | Playback:
+        assert self._view is not None
+        return self._view
+
+    def _forget(self) -> None:
+        """Let go of the game that is played."""
+        if isinstance(self._view, Seat):
+            self._view.match.leave(self._view)
+        self._end_offer()
+        self._view = self._match = self._host = None
+        self.status = _LAUNCHED
+
+    # ---- without a game ----
 
     def _ping(self, request: Any, answer: Any) -> None:
         answer.game_version = GAME_VERSION
         answer.data_version = DATA_VERSION
         answer.data_build = answer.base_build = BUILD
 
+    def _available_maps(self, request: Any, answer: Any) -> None:
+        answer.local_map_paths.extend(local_paths())
+
+    def _save_map(self, request: Any, answer: Any) -> None:
+        """The engine knows its maps by name: nothing is saved."""
+        if len(request.map_data) > MAX_MAP_BYTES or not request.map_path:
+            answer.error = sc_pb.ResponseSaveMap.InvalidMapData
+
+    def _quit(self, request: Any, answer: Any) -> None:
+        if self._host is not None:
+            self._leave_host()
+        self._forget()
+        self.status = _QUIT
+
+    # ---- beginning and end ----
+
     def _create_game(self, request: Any, answer: Any) -> None:
         problem = _problem_of_creating(request)
         if problem is not None:
             answer.error, answer.error_details = problem
             return
-        if request.realtime:
-            raise RequestRefused("create_game: realtime is not supported, time moves by the request step")
-        if request.disable_fog:
-            raise RequestRefused("create_game: disable_fog is not supported, maps have their own fog")
-        self._create = request
-        self._match = None
+        self._forget()
+        seed = request.random_seed if request.HasField("random_seed") else entropy()
+        players = tuple(
+            Player(setup.type, setup.race, setup.difficulty, setup.player_name, setup.ai_build)
+            for setup in request.player_setup
+        )
+        path = request.local_map.map_path or request.battlenet_map_name
+        self._setup = Setup(path, players, seed, request.realtime, request.disable_fog)
         self.status = _INIT_GAME
 
     def _join_game(self, request: Any, answer: Any) -> None:
-        problem = _problem_of_joining(request)
+        if self.status == _LAUNCHED:
+            if not request.HasField("server_ports"):
+                raise RequestRefused("no game has been created, and there are no ports of one that can be joined")
+            self._join_host(request, answer)
+            return
+        assert self._setup is not None
+        problem = _problem_of_joining(request, self._setup, is_guest=self._match is not None)
         if problem is not None:
             answer.error, answer.error_details = problem
             return
-        interface = Interface()
-        if request.options.HasField("feature_layer"):
-            setup = request.options.feature_layer
-            interface = Interface(_size(setup.resolution), _size(setup.minimap_resolution))
-        seed = self._create.random_seed if self._create.HasField("random_seed") else entropy()
-        self._match = Match(_map_name(self._create.local_map.map_path), seed, interface, request.options)
-        self._join = request
+        match = self._match or Match(self._setup, self._wait_seconds)
+        seat = match.join(request.options, request.race, request.player_name)
+        if match.is_waiting:
+            self._offer(match, request.server_ports.game_port)
+        self._view = seat
+        try:
+            match.wait_for_all()
+        except MatchError:
+            self._forget()
+            raise
         self.status = _IN_GAME
-        answer.player_id = PLAYER_ID
+        answer.player_id = seat.player
+
+    def _offer(self, match: Match, port: int) -> None:
+        """Offer the second seat of a match to the network."""
+        guest = Game(self._network, self._wait_seconds, match)
+        try:
+            self._end_offer = self._network.offer(port, guest.handle)
+        except OSError as error:
+            raise RequestRefused(f"server_ports.game_port {port}: {error}") from error
 
     def _restart_game(self, request: Any, answer: Any) -> None:
-        self._playing.restart()
+        match = self._playing.match
+        if match.participants > 1:
+            answer.error = sc_pb.ResponseRestartGame.LaunchError
+            answer.error_details = "a game of two participants is left and created anew"
+            return
+        match.restart()
         self.status = _IN_GAME
 
     def _leave_game(self, request: Any, answer: Any) -> None:
-        self._match = None
-        self.status = _LAUNCHED
+        self._forget()
 
-    def _quit(self, request: Any, answer: Any) -> None:
-        self._match = None
-        self.status = _QUIT
+    # ---- the second participant's side ----
+
+    def _join_host(self, request: Any, answer: Any) -> None:
+        """Find the game that has been created elsewhere; from then on it answers."""
+        port = request.server_ports.game_port
+        try:
+            check_port(port)
+            self._host = self._network.find(port, self._wait_seconds)
+        except ValueError as error:
+            answer.error, answer.error_details = sc_pb.ResponseJoinGame.MissingPorts, str(error)
+            return
+        except (TimeoutError, OSError) as error:
+            answer.error, answer.error_details = sc_pb.ResponseJoinGame.NetworkError, str(error)
+            return
+        joined = self._ask_host(sc_pb.Request(join_game=request))
+        if joined.error:
+            raise RequestRefused("\n".join(joined.error))
+        answer.CopyFrom(joined.join_game)
+
+    def _ask_host(self, request: Any) -> Any:
+        assert self._host is not None
+        try:
+            response = self._host(request)
+        except (ConnectionError, TimeoutError) as error:
+            self._host, self.status = None, _LAUNCHED
+            raise RequestRefused(f"the game that was joined does not answer any more: {error}") from error
+        self.status = response.status
+        if self.status in (_LAUNCHED, _INIT_GAME):  # the game was left, or could not be joined
+            self._host, self.status = None, _LAUNCHED
+        return response
+
+    def _leave_host(self) -> None:
+        try:
+            self._ask_host(sc_pb.Request(leave_game=sc_pb.RequestLeaveGame()))
+        except RequestRefused:
+            pass  # the host has gone already
 
     # ---- what stays the same during a game ----
 
     def _game_info(self, request: Any, answer: Any) -> None:
-        answer.map_name = _map_name(self._create.local_map.map_path)
-        answer.local_map_path = self._create.local_map.map_path
-        answer.player_info.add(
-            player_id=PLAYER_ID,
-            type=sc_pb.Participant,
-            race_requested=self._join.race,
-            race_actual=common_pb2.Terran,  # whatever was asked for: the maps give Terran units
-            player_name=self._join.player_name,
-        )
-        answer.options.CopyFrom(self._join.options)
-        # pysc2 wants the map's size even where it has not asked for raw data
-        start = answer.start_raw
-        start.map_size.x = start.map_size.y = MAP_SIZE
-        (left, bottom), (right, top) = MAP_BOUNDS
-        start.playable_area.p0.x, start.playable_area.p0.y = left, bottom
-        start.playable_area.p1.x, start.playable_area.p1.y = right, top
-        observer = self._playing.observer
-        observer.write_grid(start.pathing_grid, "pathable")
-        observer.write_grid(start.placement_grid, "buildable")
-        observer.write_grid(start.terrain_height, "height_map")
+        self._seen.write_info(answer)
 
     def _data(self, request: Any, answer: Any) -> None:
         write_data(request, answer)
@@ -174,67 +272,130 @@ class Game:
     def _action(self, request: Any, answer: Any) -> None:
         answer.result.extend(self._playing.act(request.actions))
 
+    def _debug(self, request: Any, answer: Any) -> None:
+        self._playing.debug(request.debug)
+
     def _step(self, request: Any, answer: Any) -> None:
-        match = self._playing
-        match.step(request.count)
-        if match.result is not None:
-            self.status = _ENDED
-        answer.simulation_loop = match.game_loop
+        self._seen.step(request.count)
+        answer.simulation_loop = self._seen.game_loop
 
     def _observation(self, request: Any, answer: Any) -> None:
-        if request.disable_fog:
-            raise RequestRefused("observation: disable_fog is not supported")
-        self._playing.observe(answer)
+        self._seen.observe(request, answer)
 
+    def _query(self, request: Any, answer: Any) -> None:
+        self._seen.query(request, answer)
 
-def _map_name(path: str) -> str:
-    """MoveToBeacon of mini_games/MoveToBeacon.SC2Map; clients on Windows write a backslash."""
-    return PureWindowsPath(path).stem
+    # ---- replays ----
 
+    def _start_replay(self, request: Any, answer: Any) -> None:
+        errors = sc_pb.ResponseStartReplay
+        if request.WhichOneof("replay") != "replay_data":
+            answer.error = errors.InvalidReplayPath if request.HasField("replay_path") else errors.MissingReplay
+            answer.error_details = "a replay is played from replay_data"
+            return
+        problem = _problem_of_options(request.options) if request.HasField("options") else "options are not set"
+        if problem is not None:
+            answer.error, answer.error_details = errors.MissingOptions, problem
+            return
+        if request.realtime:
+            raise RequestRefused("realtime is not supported for replays")
+        try:
+            replay = Replay.from_bytes(request.replay_data)
+            playback = Playback(replay, request.observed_player_id, request.options, request.disable_fog)
+        except ReplayError as error:
+            answer.error, answer.error_details = errors.InvalidReplayData, str(error)
+            return
+        except LookupError as error:
+            answer.error, answer.error_details = errors.InvalidObservedPlayerId, str(error)
+            return
+        self._forget()
+        self._view = playback
+        self.status = _IN_REPLAY
 
-def _size(size: Any) -> tuple[int, int]:
-    return size.x, size.y
+    def _replay_info(self, request: Any, answer: Any) -> None:
+        errors = sc_pb.ResponseReplayInfo
+        if request.WhichOneof("replay") != "replay_data":
+            answer.error = errors.InvalidReplayPath if request.HasField("replay_path") else errors.MissingReplay
+            answer.error_details = "a replay is read from replay_data"
+            return
+        try:
+            write_replay_info(Replay.from_bytes(request.replay_data), answer)
+        except ReplayError as error:
+            answer.error, answer.error_details = errors.ParsingError, str(error)
+
+    def _save_replay(self, request: Any, answer: Any) -> None:
+        if isinstance(self._view, Playback):
+            raise RequestRefused("a replay that is played back is not recorded again")
+        answer.data = self._playing.match.replay().to_bytes()
+
+    def _obs_action(self, request: Any, answer: Any) -> None:
+        assert isinstance(self._view, Playback)
+        self._view.move_camera(request.actions)
 
 
 def _problem_of_creating(request: Any) -> tuple[int, str] | None:
     """Why a game cannot be created, as the protocol's error and its details; None where it can."""
     errors = sc_pb.ResponseCreateGame
+    if len(request.local_map.map_data) > MAX_MAP_BYTES:
+        return errors.InvalidMapData, f"map_data of {len(request.local_map.map_data)} bytes: at most {MAX_MAP_BYTES}"
+    path = request.local_map.map_path
     if request.HasField("battlenet_map_name"):
         return errors.InvalidMapName, "there are no maps of Battle.net, only local ones"
-    path = request.local_map.map_path
     if not path:
         return errors.MissingMap, "local_map.map_path is empty"
-    if _map_name(path) not in MAPS:
-        return errors.InvalidMapPath, f"there is no {path!r}; the maps are {', '.join(MAPS)}"
+    name = engine_map(path) if len(path) <= MAX_NAME else None
+    if name is None:
+        return (
+            errors.InvalidMapPath,
+            f"there is no {path[:200]!r}; the maps are {', '.join(map(asked_map, local_paths()))}",
+        )
     kinds = [setup.type for setup in request.player_setup]
     if not kinds:
         return errors.MissingPlayerSetup, "player_setup is empty"
-    if kinds.count(sc_pb.Participant) > 1:
-        return errors.MultiplayerUnsupported, "mini-games have one participant"
-    if kinds != [sc_pb.Participant]:
-        return errors.InvalidPlayerSetup, "mini-games have one participant and nobody else"
+    if sc_pb.Observer in kinds:
+        return errors.InvalidPlayerSetup, "there are no observers"
+    if name != SANDBOX:
+        if kinds.count(sc_pb.Participant) > 1:
+            return errors.MultiplayerUnsupported, "mini-games have one participant"
+        if kinds != [sc_pb.Participant]:
+            return errors.InvalidPlayerSetup, "mini-games have one participant and nobody else"
+    elif len(kinds) != 2 or sc_pb.Participant not in kinds:
+        return errors.InvalidPlayerSetup, "a melee has two players, a participant and another one or a computer"
+    for setup in request.player_setup:
+        if setup.type == sc_pb.Computer and setup.race == common_pb2.NoRace:
+            return errors.InvalidPlayerSetup, "a computer needs a race"
     return None
 
 
-def _problem_of_joining(request: Any) -> tuple[int, str] | None:
+def _problem_of_joining(request: Any, setup: Setup, is_guest: bool) -> tuple[int, str] | None:
     """Why a game cannot be joined, as the protocol's error and its details; None where it can."""
     errors = sc_pb.ResponseJoinGame
-    options = request.options
     if request.WhichOneof("participation") != "race" or request.race == common_pb2.NoRace:
         return errors.MissingParticipation, "a game is joined by a player with a race, not by an observer"
     if not request.HasField("options"):
         return errors.MissingOptions, "options are not set"
-    if options.HasField("render"):
-        return errors.FeatureUnsupported, "there are feature layers, no rendered pictures"
-    if options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area:
-        return errors.FeatureUnsupported, "the map cannot be cropped to its playable area"
-    if options.feature_layer.allow_cheating_layers:
-        return errors.FeatureUnsupported, "there are no cheating layers"
+    if len(request.player_name) > MAX_NAME:
+        return errors.NoSpaceForUser, f"player_name of {len(request.player_name)} characters: at most {MAX_NAME}"
+    if sum(not player.is_computer for player in setup.players) > 1 and not is_guest:
+        try:
+            check_port(request.server_ports.game_port)
+        except ValueError as error:
+            return errors.MissingPorts, f"server_ports.game_port: {error}"
+    problem = _problem_of_options(request.options, setup.map_path)
+    return None if problem is None else (errors.FeatureUnsupported, problem)
+
+
+def _problem_of_options(options: Any, map_path: str | None = None) -> str | None:
+    """Why a game cannot be looked at in this way; None where it can."""
+    crops = options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area
+    if crops and map_path is not None and engine_map(map_path) != SANDBOX:
+        # all of the sandbox is playable
+        return "the map cannot be cropped to its playable area"
     if options.HasField("feature_layer"):
         setup = options.feature_layer
-        sides = (*_size(setup.resolution), *_size(setup.minimap_resolution))
+        sides = (setup.resolution.x, setup.resolution.y, setup.minimap_resolution.x, setup.minimap_resolution.y)
         if not all(1 <= side <= MAX_SIDE for side in sides):
-            return errors.FeatureUnsupported, f"sides of {sides} pixels: each can have 1 to {MAX_SIDE}"
+            return f"feature_layer: sides of {sides} pixels: each can have 1 to {MAX_SIDE}"
         if setup.HasField("width") and setup.width != CAMERA_WIDTH:
-            return errors.FeatureUnsupported, f"the camera is {CAMERA_WIDTH:g} wide and cannot be {setup.width:g}"
-    return None
+            return f"feature_layer: the camera is {CAMERA_WIDTH:g} wide and cannot be {setup.width:g}"
+    return problem_of_render(options.render) if options.HasField("render") else None

@@ -16,13 +16,11 @@ import sys
 from pathlib import Path
 
 import sc2_envs
-from sc2_envs.sc2api.game import BUILD
+from sc2_envs.sc2api.maps import local_paths
+from sc2_envs.sc2api.version import BUILD
 
 MARK = "STAND-IN.txt"
 """Name of the file by which an install is known."""
-
-MELEE_MAPS = ("Flat32", "Flat48", "Flat64", "Flat96", "Flat128", "Simple64", "Simple96", "Simple128")
-"""The names of pysc2's melee maps."""
 
 PROGRAMS = {"linux": "SC2_x64", "darwin": "SC2.app/Contents/MacOS/SC2"}
 """The program in the folder of a version, by `sys.platform`."""
@@ -64,16 +62,10 @@ def install(folder: Path) -> Path:
     (folder / MARK).write_text(_MARK_TEXT, encoding="utf-8")
     for name in ("Replays", "Libs"):
         (folder / name).mkdir(exist_ok=True)
-    for path in map_paths():
+    for path in local_paths():
         _write_placeholder(folder / "Maps" / path)
     _write_program(folder / "Versions" / f"Base{BUILD:05d}" / program)
     return folder
-
-
-def map_paths() -> list[Path]:
-    """The maps' files in the folder Maps, where pysc2 looks for them."""
-    mini_games = [Path("mini_games", f"{name}.SC2Map") for name in sc2_envs.MINI_GAMES]
-    return mini_games + [Path("Melee", f"{name}.SC2Map") for name in MELEE_MAPS]
 
 
 def _write_placeholder(path: Path) -> None:

@@ -6,6 +6,8 @@ messages add what those leave out, such as exact positions, from the world's rec
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL, TRAINING_ABILITY
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.units import BUILD_LOOPS, ENERGY, HEALTH, ID, NOTHING, RADIUS, SHIELDS
+from sc2_envs.engine.vision import VISIBLE
 from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE, MAX_SNAPSHOTS, MAX_UNITS
 from sc2_envs.features import (
     FEATURE_UNIT_FIELDS,
@@ -31,8 +34,9 @@ from sc2_envs.features import (
     SCREEN_LAYERS,
     UNIT_LAYER_FIELDS,
 )
-from sc2_envs.sc2api.commands import RawCommand
+from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 from sc2_envs.sc2api.images import bits_per_pixel, write_image
+from sc2_envs.sc2api.pictures import write_render
 
 GROUND_Z = 8.0  # height of the mini-games' flat ground in world units
 
@@ -88,8 +92,25 @@ class Observer:
 
     # ---- the whole observation ----
 
-    def write(self, observation: Any) -> None:
+    def write(self, observation: Any, disable_fog: bool = False) -> None:
         """Fill an Observation, all but its alerts, which belong to the time since the last one."""
+        with self._without_fog() if disable_fog else nullcontext():
+            self._write(observation)
+
+    @contextmanager
+    def _without_fog(self) -> Iterator[None]:
+        """The player sees everything meanwhile, and needs to remember nothing."""
+        world, player = self._games.worlds[0], self._player - 1
+        visibility, snapshots = world["visibility"][player].copy(), int(world["snapshots"][player])
+        world["visibility"][player] = VISIBLE
+        world["snapshots"][player] = 0
+        try:
+            yield
+        finally:
+            world["visibility"][player] = visibility
+            world["snapshots"][player] = snapshots
+
+    def _write(self, observation: Any) -> None:
         observation.game_loop = int(self._games.game_loop[0])
         self._write_player(observation.player_common)
         for ability, requires_point in self.abilities():
@@ -103,6 +124,8 @@ class Observer:
             self._write_raw(observation.raw_data)
         if self._options.HasField("feature_layer"):
             self._write_layers(observation.feature_layer_data)
+        if self._options.HasField("render"):
+            write_render(self._games, self._options, observation.render_data)
 
     # ---- counts and score ----
 
@@ -288,6 +311,10 @@ class Observer:
             row = height / 2 - (y - world["camera_y"][self._player - 1]) * scale
             command.target_screen_coord.x = _pixel(column, width)
             command.target_screen_coord.y = _pixel(row, height)
+
+    def move_camera(self, x: float, y: float) -> None:
+        """Move the player's camera, as near to a position as the map lets it."""
+        RawCameraMove(x, y).carry_out(self._games, selects=False)
 
     def write_camera_move(self, move: Any, x: float, y: float) -> None:
         """Fill an ActionSpatialCameraMove; a centre off the map becomes the nearest pixel."""

@@ -17,10 +17,14 @@ import itertools
 from types import TracebackType
 from typing import Any
 
-from pysc2.lib import protocol, remote_controller, sc_process, stopwatch
+from pysc2.lib import protocol, remote_controller, stopwatch
 from pysc2.run_configs import lib
 
-from sc2_envs.sc2api.game import GAME_VERSION, Game
+from sc2_envs.sc2api.game import Game
+from sc2_envs.sc2api.version import GAME_VERSION
+
+VERSION = GAME_VERSION.rpartition(".")[0]  # as pysc2 names it
+REPLAY_FOLDER = "Replays"  # of the current one
 
 _LAST, _FIRST = -1, 1000  # priorities; pysc2's own configurations have 1
 _priority = _LAST
@@ -36,26 +40,33 @@ class EmbeddedEngine(lib.RunConfig):
     """The run configuration; pysc2 makes it."""
 
     def __init__(self, version: str | None = None) -> None:
-        # SC2Env(version=...) names a game that is installed; there is one version here
-        super().__init__(replay_dir="", data_dir="", tmp_dir=None, version=version or GAME_VERSION.rpartition(".")[0])
+        super().__init__(replay_dir=REPLAY_FOLDER, data_dir="", tmp_dir=None, version=version or VERSION)
 
     @classmethod
     def priority(cls) -> int:
         """The highest is chosen; not 0, which would mean that it cannot be chosen at all."""
         return _priority
 
+    def get_versions(self, containing: str | None = None) -> dict[str, Any]:
+        """The one version that there is.
+
+        Raises:
+            ValueError: `containing` is another one.
+        """
+        if containing not in (None, VERSION):
+            raise ValueError(f"the embedded engine has no game version {containing!r}, only {VERSION}")
+        return {VERSION: lib.VERSIONS[VERSION]}
+
     def map_data(self, map_name: str, players: int | None = None) -> bytes:
         """Nothing: the engine knows its maps by name."""
         return b""
 
-    def start(self, **keywords: Any) -> EmbeddedGame:
-        """Start a game; pysc2's keywords speak of processes, ports and windows, which it has none of.
+    def start(self, version: str | None = None, **keywords: Any) -> EmbeddedGame:
+        """Start a game; pysc2's other keywords speak of processes, ports and windows, which it has none of.
 
-        Raises:
-            SC2LaunchError: for a game of several agents.
+        Games of two agents find each other in this process.
         """
-        if keywords.get("extra_ports"):
-            raise sc_process.SC2LaunchError("the embedded engine plays with one agent")
+        self.get_versions(version)
         with stopwatch.sw("startup"):  # where pysc2 counts the first ping
             return EmbeddedGame()
 

@@ -55,7 +55,7 @@ def make_game(network: Network) -> Any:
     from sc2_envs.sc2api.game import Game
 
     compile_engine()
-    return Game()
+    return Game(network)
 
 
 def serve(sockets: Sequence[socket.socket], network: Network) -> None:

@@ -1,0 +1,169 @@
+"""A replay that is looked at: what was done is done again, and the same game comes of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from s2clientprotocol import sc2api_pb2 as sc_pb
+
+from sc2_envs.engine import ENGINE_VERSION
+from sc2_envs.sc2api.maps import engine_map
+from sc2_envs.sc2api.match import MAX_STEP, Match, MatchError, Player, Setup, View
+from sc2_envs.sc2api.replays import Entry, Kind, Replay, ReplayError
+
+
+class Playback(View):
+    """A replay under way, seen by one of its players.
+
+    Args:
+        replay: what is played back.
+        player: through whose eyes.
+        options: the client's InterfaceOptions; they may be others than those of the player.
+        disable_fog: whether all of the map is seen.
+
+    Raises:
+        ReplayError: this engine cannot play it.
+        LookupError: the replay has no such player.
+    """
+
+    def __init__(self, replay: Replay, player: int, options: Any, disable_fog: bool = False) -> None:
+        if replay.engine_version != ENGINE_VERSION:
+            raise ReplayError(
+                f"the replay was recorded with version {replay.engine_version} of the engine, this is {ENGINE_VERSION}"
+            )
+        if engine_map(replay.map_path) != replay.map_played:
+            raise ReplayError(f"there is no {replay.map_path!r} that is played on {replay.map_played!r}")
+        participants = [other.player_id for other in replay.players if other.type == sc_pb.Participant]
+        if player not in participants:
+            raise LookupError(f"observed_player_id {player}: the players are {', '.join(map(str, participants))}")
+        players = tuple(
+            Player(other.type, other.race_requested, other.difficulty or 0, other.name, other.ai_build or 0)
+            for other in replay.players
+        )
+        match = Match(Setup(replay.map_path, players, replay.seed), 0.0, replay.random_numbers)
+        self._seats = {}
+        for other in replay.players:
+            if other.type == sc_pb.Participant:
+                acted_with = sc_pb.InterfaceOptions.FromString(other.options)
+                self._seats[other.player_id] = match.join(acted_with, other.race_requested, other.name)
+        super().__init__(match, player, options)
+        self._replay = replay
+        self._entries: deque[Entry] = deque(replay.entries)
+        self._disable_fog = disable_fog
+        self._camera: tuple[float, float] | None = None  # None: it goes with the player's
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has been played to its end."""
+        return self.game_loop >= self._replay.game_loops
+
+    def step(self, game_loops: int) -> None:
+        """Play on, to the end at most.
+
+        Raises:
+            MatchError: the step is too long, or the game departs from the one that was recorded.
+        """
+        if game_loops > MAX_STEP:
+            raise MatchError(f"a step of {game_loops} game loops: at most {MAX_STEP}")
+        target = min(self.game_loop + game_loops, self._replay.game_loops)
+        while self.game_loop < target and not self.match.is_over:
+            while self._entries and self._entries[0].game_loop == self.game_loop:
+                self._do_again(self._entries.popleft())
+            self.match.advance(min(target, self._entries[0].game_loop) if self._entries else target)
+            taken = self.match.checksums
+            if taken != self._replay.checksums[: len(taken)]:
+                raise MatchError(f"by game loop {self.game_loop} this is not the game that was recorded any more")
+
+    def _do_again(self, entry: Entry) -> None:
+        seat = self._seats[entry.player_id]
+        if entry.kind == Kind.ACTION:
+            seat.act([entry.parsed()])
+            seat.carry_out()
+        elif entry.kind == Kind.DEBUG:
+            try:
+                seat.debug([entry.parsed()])
+            except MatchError:
+                pass  # it was refused then, too
+        else:
+            self.match.leave(seat)
+
+    def observe(self, request: Any, answer: Any) -> None:
+        """Fill a ResponseObservation."""
+        with self._own_camera():
+            self._seats[self.player].tell(answer, self._disable_fog or request.disable_fog, self.observer)
+        for action in answer.actions:
+            self._rescale(action)
+        del answer.player_result[:]
+        if self.is_over:
+            for player in self._replay.players:
+                answer.player_result.add(player_id=player.player_id, result=player.result)
+
+    def _rescale(self, action: Any) -> None:
+        """Give the points of an action in pixels of who looks at it."""
+        acted_with = self._seats[self.player].options
+        for name, old, new in (
+            ("action_feature_layer", acted_with.feature_layer, self.options.feature_layer),
+            ("action_render", acted_with.render, self.options.render),
+        ):
+            if not action.HasField(name):
+                continue
+            spatial = getattr(action, name)
+            if not new.resolution.x or not old.resolution.x:
+                action.ClearField(name)
+                continue
+            for point, before, now in _points(spatial, old, new):
+                point.x = int((point.x + 0.5) * now.x / before.x)
+                point.y = int((point.y + 0.5) * now.y / before.y)
+
+    # ---- the camera of who looks ----
+
+    def move_camera(self, actions: Sequence[Any]) -> None:
+        """Carry out ObserverActions.
+
+        Raises:
+            MatchError: for those that the view of one player has not.
+        """
+        for action in actions:
+            kind = action.WhichOneof("action")
+            if kind == "camera_move":
+                self._camera = action.camera_move.world_pos.x, action.camera_move.world_pos.y
+            elif kind == "camera_follow_player" and action.camera_follow_player.player_id == self.player:
+                self._camera = None
+            elif kind == "player_perspective" and action.player_perspective.player_id == self.player:
+                pass
+            else:
+                raise MatchError(f"{kind or 'an empty action'} is not supported for the view of player {self.player}")
+
+    @contextmanager
+    def _own_camera(self) -> Iterator[None]:
+        """The player's camera stands where the one of who looks does, for as long as this lasts."""
+        world, index = self.match.worlds[0], self.player - 1
+        before = float(world["camera_x"][index]), float(world["camera_y"][index])
+        if self._camera is not None:
+            self.observer.move_camera(*self._camera)
+        try:
+            yield
+        finally:
+            world["camera_x"][index], world["camera_y"][index] = before
+
+
+def _points(spatial: Any, old: Any, new: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """The points of an ActionSpatial, each with the sizes of its picture then and now."""
+    screen, minimap = (old.resolution, new.resolution), (old.minimap_resolution, new.minimap_resolution)
+    kind = spatial.WhichOneof("action")
+    if kind == "unit_command":
+        if spatial.unit_command.HasField("target_screen_coord"):
+            yield spatial.unit_command.target_screen_coord, *screen
+        if spatial.unit_command.HasField("target_minimap_coord"):
+            yield spatial.unit_command.target_minimap_coord, *minimap
+    elif kind == "camera_move":
+        yield spatial.camera_move.center_minimap, *minimap
+    elif kind == "unit_selection_point":
+        yield spatial.unit_selection_point.selection_screen_coord, *screen
+    elif kind == "unit_selection_rect":
+        for rectangle in spatial.unit_selection_rect.selection_screen_coord:
+            yield rectangle.p0, *screen
+            yield rectangle.p1, *screen
