@@ -294,7 +294,7 @@ class ScriptedOpponent:
         if len(known):
             nearest: Point = known[_distances(known, point).argmin()]
             return nearest
-        for _ in self._search:
+        for _ in range(len(self._search)):
             if not self._side.sees(self._search[0]):
                 break
             self._search.rotate(-1)
