@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sc2_envs import MINI_GAMES
 from sc2_envs.actions import ARGUMENT_NAMES, ARGUMENT_SIZES, FUNCTIONS, FUNCTIONS_BY_NAME
 from sc2_envs.engine import Games
 from sc2_envs.engine.abilities import (
@@ -948,7 +949,7 @@ GAMES = 8
 NOT_OF_THE_GAME = ("alerts", "alert_loop", "last_error", "last_function")  # what tells of a refusal
 
 
-@pytest.mark.parametrize("map_name", MAPS)
+@pytest.mark.parametrize("map_name", MINI_GAMES)
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_random_games(map_name, seed):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sc2_envs.engine import MAPS, Games, Interface
+from sc2_envs import MINI_GAMES
+from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.units import BEACON, MARINE, NOTHING, SHARD
 
 SELECT_ARMY, MOVE_SCREEN, SELECT_POINT = 7, 331, 2
@@ -184,7 +185,7 @@ TIME_LIMITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(MAPS))
+@pytest.mark.parametrize("name", MINI_GAMES)
 def test_the_timer_ends_an_episode_in_which_nothing_happens(name):
     games = started(name, 3)
     no_op, nothing = np.zeros(3, np.int32), np.zeros((3, 13), np.int32)
@@ -195,7 +196,7 @@ def test_the_timer_ends_an_episode_in_which_nothing_happens(name):
     assert (games.game_loop == TIME_LIMITS[name]).all()
 
 
-@pytest.mark.parametrize("name", list(MAPS))
+@pytest.mark.parametrize("name", MINI_GAMES)
 def test_a_step_over_the_end_stops_at_the_end(name):
     games = started(name, 1)
     no_op, nothing = np.zeros(1, np.int32), np.zeros((1, 13), np.int32)
@@ -205,7 +206,7 @@ def test_a_step_over_the_end_stops_at_the_end(name):
     assert games.truncated[0] and games.game_loop[0] == TIME_LIMITS[name]
 
 
-@pytest.mark.parametrize("name", list(MAPS))
+@pytest.mark.parametrize("name", MINI_GAMES)
 def test_a_game_does_not_know_how_many_others_run(name, monkeypatch):
     """Same seed and actions, same bytes: alone, in a batch, and over threads."""
     monkeypatch.setattr("sc2_envs.engine.games.WORTH_A_THREAD", 1)
@@ -230,7 +231,7 @@ def test_a_game_does_not_know_how_many_others_run(name, monkeypatch):
     threaded.close()
 
 
-@pytest.mark.parametrize("name", list(MAPS))
+@pytest.mark.parametrize("name", MINI_GAMES)
 def test_resetting_some_games_leaves_the_others_alone(name):
     games = started(name, 4)
     games.step(np.zeros(4, np.int32), np.zeros((4, 13), np.int32), 8)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sc2_envs import MINI_GAMES
 from sc2_envs.engine import REASONS
 from sc2_envs.engine.abilities import ATTACK, GATHER, MOVE, RETURN, TRAIN_MARINE
 from sc2_envs.engine.alerts import (
@@ -14,7 +15,6 @@ from sc2_envs.engine.alerts import (
     alert,
     forget_alerts,
 )
-from sc2_envs.engine.maps import MAPS
 from sc2_envs.engine.observation import (
     alerts,
     build_queue,
@@ -534,7 +534,7 @@ def test_the_batch_tells_the_same_of_orders():
     assert observation["action_result"].tolist() == [[0, 0], [9, 0], [0, 0]]
 
 
-@pytest.mark.parametrize("map_name", MAPS)
+@pytest.mark.parametrize("map_name", MINI_GAMES)
 def test_everything_stays_in_its_space(map_name):
     env = SC2Env(map_name, screen_size=16, action_set="all", features=list(FEATURES), encoding="raw")
     env.action_space.seed(2)

@@ -6,6 +6,7 @@ import pytest
 from sc2_envs.engine.snapshots import update_snapshots
 from sc2_envs.engine.units import (
     BARRACKS,
+    BARRACKS_FLYING,
     MARINE,
     MINERAL_FIELD,
     SHARD,
@@ -154,10 +155,31 @@ def test_where_all_is_revealed_nothing_goes_out_of_sight(world):
     assert [row[3] for row in remembered(world)] == [7.5]
 
 
-def test_too_many_to_remember_is_an_error_and_no_loss(world):
+def test_who_remembers_as_many_as_there_is_room_for_forgets_the_oldest(world):
     marine = create_unit(world, MARINE, PLAYER, *HERE)
-    for _ in range(MAX_SNAPSHOTS + 1):
-        create_unit(world, BARRACKS, ENEMY, 25.5, 30.5)
+    tags = [world["tag"][create_unit(world, BARRACKS, ENEMY, 25.5, 30.5)] for _ in range(MAX_SNAPSHOTS + 2)]
     look(world)
-    with pytest.raises(RuntimeError, match="MAX_SNAPSHOTS"):
-        go(world, marine, AWAY)
+    go(world, marine, AWAY)
+    assert world["snapshot_tag"][PLAYER - 1].tolist() == tags[2:]
+
+
+def test_a_structure_that_flies_leaves_no_snapshot(world):
+    marine = create_unit(world, MARINE, PLAYER, *HERE)
+    create_unit(world, BARRACKS_FLYING, ENEMY, 25.5, 30.5)
+    look(world)
+    go(world, marine, AWAY)
+    assert remembered(world) == []
+
+
+def test_a_structure_that_has_flown_and_is_seen_elsewhere_is_not_remembered_twice(world):
+    marine = create_unit(world, MARINE, PLAYER, *HERE)
+    barracks = create_unit(world, BARRACKS, ENEMY, 25.5, 30.5)
+    look(world)
+    go(world, marine, AWAY)
+    assert [row[3:5] for row in remembered(world)] == [(25.5, 30.5)]
+    world["x"][barracks], world["y"][barracks] = AWAY
+    world["vision_changed"] = 1
+    look(world)
+    assert remembered(world) == []
+    go(world, marine, HERE)
+    assert [row[3:5] for row in remembered(world)] == [AWAY]

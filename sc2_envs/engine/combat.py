@@ -213,7 +213,7 @@ def land_blow(world, slot, target):
     if SPLASH[unit_type] > 0.0:
         world.health[slot] = 0.0
         world.dying += 1
-    elif MISSILE_SPEED[unit_type] > 0.0 and edge_distance(world, slot, target) > MELEE_REACH:
+    elif fires_missile(world, slot, target):
         fire_missile(world, slot, target)
     else:
         strike(world, target, unit_type, world.owner[slot], world.tag[slot])
@@ -221,11 +221,16 @@ def land_blow(world, slot, target):
 
 
 @jit
+def fires_missile(world, slot, target):
+    """Whether a blow is a missile: from close by it hits at once, and where the record has no room for one more."""
+    far = edge_distance(world, slot, target) > MELEE_REACH
+    return MISSILE_SPEED[world.type[slot]] > 0.0 and far and world.missiles < MAX_MISSILES
+
+
+@jit
 def fire_missile(world, slot, target):
     """A missile leaves for a target."""
     i = world.missiles
-    if i == MAX_MISSILES:
-        raise RuntimeError("a game has more missiles than MAX_MISSILES of engine/world.py")
     world.missiles = i + 1
     world.missile_type[i] = world.type[slot]
     world.missile_owner[i] = world.owner[slot]

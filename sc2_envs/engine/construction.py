@@ -15,6 +15,7 @@ from sc2_envs.engine.errors import (
     CANT_BUILD_ON_THAT,
     CANT_BUILD_TOO_CLOSE_TO_RESOURCES,
     CANT_FIND_PLACEMENT_LOCATION,
+    COULDNT_ALLOCATE_UNIT,
     COULDNT_REACH_TARGET,
     ERROR,
     FINE,
@@ -52,6 +53,8 @@ from sc2_envs.engine.units import (
     VESPENE_GEYSER,
     create_unit,
     footprint_cells,
+    has_free_slot,
+    has_room_for_corners,
     on_grid,
     remove_unit,
     slot_of,
@@ -94,17 +97,28 @@ def placement_error(world, player, unit_type, x, y, worker):
         return NOT_ENOUGH_VESPENE
     if unit_type == REFINERY:
         return FINE if geyser_at(world, x, y) != NOBODY else CANT_BUILD_ON_THAT
+    if not has_free_slot(world):
+        return COULDNT_ALLOCATE_UNIT
     return site_error(world, player, unit_type, x, y, worker)
 
 
 @jit
 def site_error(world, player, unit_type, x, y, worker):
     """FINE, or why the ground round (x, y) does not carry a structure that this unit builds, or lands as."""
+    error = ground_error(world, unit_type, x, y)
+    if error == FINE and stands_in_the_way(world, player, unit_type, x, y, worker):
+        return CANT_FIND_PLACEMENT_LOCATION
+    return error
+
+
+@jit
+def ground_error(world, unit_type, x, y):
+    """FINE, or why the ground round (x, y) does not carry a structure, whoever stands there."""
     if not is_free_ground(world, unit_type, x, y):
         return CANT_BUILD_LOCATION_INVALID
     if unit_type == COMMAND_CENTER and is_near_resource(world, x, y):
         return CANT_BUILD_TOO_CLOSE_TO_RESOURCES
-    if stands_in_the_way(world, player, unit_type, x, y, worker):
+    if not has_room_for_corners(world, unit_type):
         return CANT_FIND_PLACEMENT_LOCATION
     return FINE
 

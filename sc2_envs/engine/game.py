@@ -93,9 +93,11 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
         play_loop(world, time_limit)
         if world.terminated or world.truncated:
             break
-    forget_unseen(world, player)
-    if result > FINE or world.last_error[player - 1] != FINE:
-        alert(world, player, ALERT_ERROR)
+    for other in range(1, MAX_PLAYERS + 1):
+        forget_unseen(world, other)
+        refused = other == player and result > FINE
+        if refused or world.last_error[other - 1] != FINE:
+            alert(world, other, ALERT_ERROR)
     return result
 
 

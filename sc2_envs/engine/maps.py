@@ -1,6 +1,6 @@
-"""The maps: one file a mini-game, and which of them a world plays.
+"""The maps: one file for each mini-game and for the field of two players, and which of them a world plays.
 
-Each mini-game's module has NAME, PLAYABLE, CAMERA, TIME_LIMIT, FUNCTIONS, and where they are not the usual ones FOG
+Each map's module has NAME, PLAYABLE, CAMERA, TIME_LIMIT, FUNCTIONS, and where they are not the usual ones FOG
 (True: only what units see is visible) and COMMANDS (unit names and the abilities that the map leaves them). Its rules
 are two: `start(world)` puts the units down, `after_loop(world)` returns the reward of the game loop just played.
 """
@@ -17,6 +17,7 @@ from sc2_envs.engine import (
     defeat_roaches,
     defeat_zerglings_and_banelings,
     find_and_defeat_zerglings,
+    melee_sandbox,
     move_to_beacon,
 )
 from sc2_envs.engine.abilities import UNIT_ABILITIES, ability_mask
@@ -42,7 +43,7 @@ class MapInfo:
     playable: Rectangle
     """world units: nobody leaves it"""
     camera: tuple[float, float]
-    """where the camera stands first"""
+    """where the camera stands first; of a map for two players, that of one of them"""
     default_functions: tuple[str, ...]
     """pysc2's names of the functions that are useful on this map"""
     fog: bool
@@ -57,6 +58,7 @@ _MODULES: tuple[ModuleType, ...] = (
     defeat_zerglings_and_banelings,
     collect_minerals_and_gas,
     build_marines,
+    melee_sandbox,
 )
 (
     MOVE_TO_BEACON,
@@ -66,6 +68,7 @@ _MODULES: tuple[ModuleType, ...] = (
     DEFEAT_ZERGLINGS_AND_BANELINGS,
     COLLECT_MINERALS_AND_GAS,
     BUILD_MARINES,
+    MELEE_SANDBOX,
 ) = range(len(_MODULES))
 
 
@@ -115,6 +118,8 @@ def start(world):
         collect_minerals_and_gas.start(world)
     elif world.map == BUILD_MARINES:
         build_marines.start(world)
+    elif world.map == MELEE_SANDBOX:
+        melee_sandbox.start(world)
 
 
 @jit
@@ -132,7 +137,9 @@ def after_loop(world):
         return defeat_zerglings_and_banelings.after_loop(world)
     if world.map == COLLECT_MINERALS_AND_GAS:
         return collect_minerals_and_gas.after_loop(world)
-    return build_marines.after_loop(world)
+    if world.map == BUILD_MARINES:
+        return build_marines.after_loop(world)
+    return melee_sandbox.after_loop(world)
 
 
 @jit

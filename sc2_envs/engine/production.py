@@ -8,7 +8,15 @@ structure, on the side of the rally point, and goes there; a worker whose rally 
 from sc2_envs.engine.abilities import GATHER, MOVE
 from sc2_envs.engine.alerts import TRAIN_UNIT_COMPLETE, TRAIN_WORKER_COMPLETE, alert
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.errors import ERROR, FINE, NOT_ENOUGH_FOOD, NOT_ENOUGH_MINERALS, NOT_ENOUGH_VESPENE, QUEUE_IS_FULL
+from sc2_envs.engine.errors import (
+    COULDNT_ALLOCATE_UNIT,
+    ERROR,
+    FINE,
+    NOT_ENOUGH_FOOD,
+    NOT_ENOUGH_MINERALS,
+    NOT_ENOUGH_VESPENE,
+    QUEUE_IS_FULL,
+)
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.places import NOBODY, place_beside
 from sc2_envs.engine.score import count_completed, count_spent
@@ -27,6 +35,7 @@ from sc2_envs.engine.units import (
     WORKER,
     create_unit,
     half_food_used,
+    has_free_slot,
     slot_of,
 )
 from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE
@@ -53,7 +62,9 @@ def train_error(world, player, slot, unit_type):
         return NOT_ENOUGH_MINERALS
     if world.vespene[player - 1] < VESPENE_COST[unit_type]:
         return NOT_ENOUGH_VESPENE
-    return FINE if has_food(world, player, unit_type) else NOT_ENOUGH_FOOD
+    if not has_food(world, player, unit_type):
+        return NOT_ENOUGH_FOOD
+    return FINE if has_free_slot(world) else COULDNT_ALLOCATE_UNIT
 
 
 @jit
@@ -94,8 +105,10 @@ def produce(world):
         begin_training(world, slot)
         if world.queue_loops[slot] == WAITS:
             continue
-        world.queue_loops[slot] += 1.0
-        if world.queue_loops[slot] >= BUILD_LOOPS[world.queue_type[slot, 0]]:
+        whole = BUILD_LOOPS[world.queue_type[slot, 0]]
+        world.queue_loops[slot] = min(world.queue_loops[slot] + 1.0, whole)
+        # where the record has no room left for one more unit, it waits inside until there is
+        if world.queue_loops[slot] == whole and has_free_slot(world):
             bring_out(world, slot)
 
 

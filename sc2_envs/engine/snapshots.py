@@ -1,13 +1,14 @@
 """What a player remembers of structures and resources over which the fog has closed.
 
-Somebody else's structure or resource that goes out of sight leaves a snapshot of its type, owner, place and progress.
-It stands until its place is visible again: then the living one is seen there, or that it is gone. What a player
+Somebody else's structure or resource that goes out of sight leaves a snapshot of its type, owner, place and progress;
+one that flies leaves none. It stands until its place is visible again: then the living one is seen there, or that it
+is gone; or until the living one is seen elsewhere. What a player
 remembers is `world.snapshot_*[player - 1, i]` for i below `world.snapshots[player - 1]`, in the order in which they
 went out of sight; `snapshot_tag` is the tag of the unit that was there.
 """
 
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.units import STRUCTURE
+from sc2_envs.engine.units import SPEED, STRUCTURE
 from sc2_envs.engine.vision import VISIBLE, sees_unit
 from sc2_envs.engine.world import MAX_PLAYERS, MAX_SNAPSHOTS
 
@@ -24,10 +25,13 @@ def update_snapshots(world):
         for slot in range(world.slots):
             if not STRUCTURE[world.type[slot]] or world.owner[slot] == player:
                 continue
-            if sees_unit(world, player, slot):
-                world.in_sight[slot] |= bit
-            elif world.in_sight[slot] & bit:
-                world.in_sight[slot] ^= bit
+            seen, before = sees_unit(world, player, slot), world.in_sight[slot] & bit != 0
+            if seen == before:
+                continue
+            world.in_sight[slot] ^= bit
+            if seen:
+                forget_unit(world, player, world.tag[slot])
+            elif SPEED[world.type[slot]] == 0.0:
                 remember(world, player, slot)
 
 
@@ -41,10 +45,10 @@ def all_is_revealed(world):
 
 @jit
 def remember(world, player, slot):
-    """Make a snapshot of a structure or resource."""
+    """Make a snapshot of a structure or resource; who remembers MAX_SNAPSHOTS forgets the oldest."""
+    if world.snapshots[player - 1] == MAX_SNAPSHOTS:
+        forget(world, player, 0)
     index = world.snapshots[player - 1]
-    if index == MAX_SNAPSHOTS:
-        raise RuntimeError("a player remembers more structures and resources than MAX_SNAPSHOTS of engine/world.py")
     world.snapshots[player - 1] += 1
     world.snapshot_type[player - 1, index] = world.type[slot]
     world.snapshot_owner[player - 1, index] = world.owner[slot]
@@ -62,11 +66,34 @@ def forget_visible(world, player):
         x, y = world.snapshot_x[player - 1, index], world.snapshot_y[player - 1, index]
         if world.visibility[player - 1, int(y), int(x)] == VISIBLE:
             continue
-        world.snapshot_type[player - 1, kept] = world.snapshot_type[player - 1, index]
-        world.snapshot_owner[player - 1, kept] = world.snapshot_owner[player - 1, index]
-        world.snapshot_tag[player - 1, kept] = world.snapshot_tag[player - 1, index]
-        world.snapshot_x[player - 1, kept] = x
-        world.snapshot_y[player - 1, kept] = y
-        world.snapshot_progress[player - 1, kept] = world.snapshot_progress[player - 1, index]
+        move_snapshot(world, player, index, kept)
         kept += 1
     world.snapshots[player - 1] = kept
+
+
+@jit
+def forget_unit(world, player, tag):
+    """A structure is seen again: where it has flown from another place, drop the snapshot of it there."""
+    for index in range(world.snapshots[player - 1]):
+        if world.snapshot_tag[player - 1, index] == tag:
+            forget(world, player, index)
+            return
+
+
+@jit
+def forget(world, player, index):
+    """Drop one snapshot; the others keep their order."""
+    for later in range(index + 1, world.snapshots[player - 1]):
+        move_snapshot(world, player, later, later - 1)
+    world.snapshots[player - 1] -= 1
+
+
+@jit
+def move_snapshot(world, player, index, to):
+    """Write a snapshot in another one's place."""
+    world.snapshot_type[player - 1, to] = world.snapshot_type[player - 1, index]
+    world.snapshot_owner[player - 1, to] = world.snapshot_owner[player - 1, index]
+    world.snapshot_tag[player - 1, to] = world.snapshot_tag[player - 1, index]
+    world.snapshot_x[player - 1, to] = world.snapshot_x[player - 1, index]
+    world.snapshot_y[player - 1, to] = world.snapshot_y[player - 1, index]
+    world.snapshot_progress[player - 1, to] = world.snapshot_progress[player - 1, index]

@@ -15,6 +15,7 @@ from sc2_envs.engine.world import (
     BY_ORDER,
     EMPTY_HANDED,
     MAP_SIZE,
+    MAX_CORNERS,
     MAX_DEATHS,
     MAX_UNITS,
     NEUTRAL,
@@ -152,6 +153,8 @@ BUILD_LOOPS = _column("build_loops", np.float64)
 TOWN_HALL_WIDTH = 5  # of the footprint of a town hall, and of nothing else
 FOOTPRINT_WIDTH = np.array([unit.footprint[0] for unit in TABLE], np.int32)
 FOOTPRINT_HEIGHT = np.array([unit.footprint[1] for unit in TABLE], np.int32)
+# a town hall's octagon has eight
+CORNERS = np.where(FOOTPRINT_WIDTH == TOWN_HALL_WIDTH, 8, np.where(FOOTPRINT_WIDTH > 0, 4, 0))
 CONTENTS = _column("contents", np.int32)
 RESOURCE = _column("resource", np.bool_)
 ARMY = _column("army", np.bool_)
@@ -204,6 +207,17 @@ FACING_SOUTH = 1.5 * np.pi  # units are created facing 270 degrees
 def on_grid(value):
     """The nearest multiple of 1/4096."""
     return np.floor(value * GRID + 0.5) / GRID
+
+
+@jit
+def has_free_slot(world):
+    """Whether there is room for one more unit in the record."""
+    if world.slots < MAX_UNITS:
+        return True
+    for slot in range(MAX_UNITS):
+        if world.type[slot] == NOTHING:
+            return True
+    return False
 
 
 @jit
@@ -340,6 +354,19 @@ def cut_corners(left, right):
     A town hall's footprint is an octagon in the game's data (Footprint5x5Contour): 5 wide, and 2 at its top and bottom.
     """
     return 1 if right - left == TOWN_HALL_WIDTH else 0
+
+
+@jit
+def has_room_for_corners(world, unit_type):
+    """Whether one more footprint of this type leaves the ways that go round footprints within MAX_CORNERS.
+
+    Footprints that touch have fewer corners together. Those count as if they stood apart: so they do when what is
+    between them is destroyed.
+    """
+    corners = CORNERS[unit_type]
+    for slot in range(world.slots):
+        corners += CORNERS[world.type[slot]]
+    return corners <= MAX_CORNERS - 2  # a search has two nodes more: its start and its goal
 
 
 @jit

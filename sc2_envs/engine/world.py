@@ -11,7 +11,7 @@ import numpy as np
 from numba import from_dtype, types
 
 MAP_SIZE = 64  # every mini-game's grid is 64 x 64 cells of one world unit
-MAX_UNITS = 256  # a power of two: the slot is a part of the tag
+MAX_UNITS = 256  # of all players and of nobody; a power of two: the slot is a part of the tag
 MAX_ORDERS = 16  # in the queue of one unit
 MAX_PLAYERS = 2
 SCORE_DETAILS = 13  # pysc2's score_cumulative
@@ -19,7 +19,7 @@ SCORE_CATEGORIES = (11, 5)  # pysc2's score_by_category
 SCORE_VITALS = (3, 3)  # pysc2's score_by_vital
 MAX_QUEUE = 5  # units that a structure can have in production
 MAX_MISSILES = MAX_UNITS  # in flight: a weapon fires again only long after its missile has landed
-MAX_CORNERS = 512  # of footprints, that ways can go round: twice what the largest base leaves room for
+MAX_CORNERS = 512  # of footprints, that ways can go round: no mini-game has room for so many
 MAX_CONTACTS = 512  # kept until the end of a game loop
 CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps round
 INCOME_SECONDS = 16  # normal seconds of which the income is remembered
@@ -51,7 +51,7 @@ WORLD = np.dtype(
         ("random_counter", np.uint64),
         ("game_loop", np.int64),  # 22.4 a second
         ("reward", np.float64),  # earned since the step began
-        ("terminated", np.int64),  # won or lost
+        ("terminated", np.int64),  # won or lost; by whom says outcome.py
         ("truncated", np.int64),  # the map's timer ran out
         ("playable", np.float64, (4,)),  # left, bottom, right, top: units and targets stay inside
         ("revealed", np.float64, (4,)),  # left, bottom, right, top: what the map shows to everybody at any time
