@@ -1,4 +1,7 @@
-"""What a picture for people is drawn on: the playable area with a margin, and a line of text below it."""
+"""What pictures are drawn on: a part of the map, and shapes in world units on it.
+
+A picture for people shows the playable area with a margin, and a line of text below it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from PIL import Image, ImageDraw, ImageFont
 from sc2_envs.engine.world import MAP_SIZE
 
 MARGIN = 1.0  # world units of ground shown beyond the playable area
-SMOOTHING = 3  # everything is drawn this many times as large, then made smaller
+SMOOTHING = 3  # everything is drawn this many times as large, then made smaller ...
+LARGEST = 1024  # ... but pictures of many pixels only as many times as leaves them this large, and at least once
 MIN_WIDTH = 64  # of a picture, in pixels
 
 Colour = tuple[int, int, int]
@@ -42,6 +46,20 @@ class Caption(NamedTuple):
     time: str
     resources: tuple[str, str, str] | None = None
     """minerals, vespene and supply, where the game has any"""
+
+
+class View(NamedTuple):
+    """Which part of the world a picture shows; its pixels are square."""
+
+    left: float
+    """world x of its left side"""
+    top: float
+    """world y of its upper side"""
+    scale: float
+    """pixels a world unit"""
+    width: int
+    """in pixels"""
+    height: int
 
 
 class Field:
@@ -74,28 +92,41 @@ class Field:
         """Of the picture in pixels."""
         return self.field_height + self.bar_height
 
+    @property
+    def view(self) -> View:
+        """The part above the line of text."""
+        return View(self.left, self.top, self.scale, self.width, self.field_height)
 
-class Canvas(Field):
-    """A picture in the making: shapes in world units, on a bare map."""
 
-    def __init__(self, playable: tuple[float, ...], width: int) -> None:
-        super().__init__(playable, width)
-        self.image = _ground(playable, width, self.field_height, self.scale).copy()
+class Drawing:
+    """A picture in the making: shapes in world units, on a bare map.
+
+    Args:
+        view: what it shows.
+        playable: left, bottom, right and top of the playable area.
+        smoothing: how many times as large everything is drawn, at least 1.
+    """
+
+    def __init__(self, view: View, playable: tuple[float, ...], smoothing: int = SMOOTHING) -> None:
+        self.left, self.top, self.scale, self.width, self.field_height = view
+        self.smoothing = smoothing
+        self.thinnest = 1  # width of a line at least, in pixels of the enlarged picture
+        self.image = _ground(view, playable, smoothing).copy()
         # the mode lets colours with a fourth number, their opacity, shine through
         self.draw = ImageDraw.Draw(self.image, "RGBA")
 
     def at(self, x: float, y: float) -> Point:
         """Position in the enlarged image of a point of the world."""
-        scale = self.scale * SMOOTHING
+        scale = self.scale * self.smoothing
         return (x - self.left) * scale, (self.top - y) * scale
 
     def length(self, units: float) -> float:
         """Length in the enlarged image of a length in world units."""
-        return units * self.scale * SMOOTHING
+        return units * self.scale * self.smoothing
 
     def stroke(self, units: float) -> int:
-        """Width of a line, never too thin to be seen."""
-        return max(SMOOTHING, round(self.length(units)))
+        """Width of a line in the enlarged image."""
+        return max(self.thinnest, round(self.length(units)))
 
     def disc(
         self, x: float, y: float, radius: float, fill: Any = None, outline: Any = None, line: float = 0.06
@@ -142,12 +173,30 @@ class Canvas(Field):
 
     def fog(self, visibility: NDArray[np.uint8]) -> None:
         """Darken what is hidden (0) and what was seen (1); visibility: (64, 64), cell [y, x]."""
-        size = self.image.size
-        span = self.width / self.scale, self.field_height / self.scale
-        box = (self.left, MAP_SIZE - self.top, self.left + span[0], MAP_SIZE - self.top + span[1])
         darkness = np.rint(255 * DARKNESS[np.minimum(visibility, 2)]).astype(np.uint8)[::-1]
-        mask = Image.fromarray(darkness).resize(size, Image.Resampling.BILINEAR, box)
-        self.image.paste(Image.new("RGB", size, FOG_COLOUR), mask=mask)
+        view = View(self.left, self.top, self.scale, self.width, self.field_height)
+        beyond = round(255 * DARKNESS[0])
+        mask = _crop(Image.fromarray(darkness), view, self.smoothing, beyond, Image.Resampling.BILINEAR)
+        self.image.paste(Image.new("RGB", self.image.size, FOG_COLOUR), mask=mask)
+
+    def pixels(self, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """The picture at its final size, (height, width, 3); another shape than the view's stretches it."""
+        return np.array(self.image.resize(size, Image.Resampling.BOX))
+
+
+class Canvas(Drawing):
+    """A picture for people in the making.
+
+    Args:
+        playable: left, bottom, right and top of the playable area.
+        width: of the picture in pixels, at least MIN_WIDTH.
+    """
+
+    def __init__(self, playable: tuple[float, ...], width: int) -> None:
+        field = Field(playable, width)
+        super().__init__(field.view, playable)
+        self.thinnest = self.smoothing  # people are to see every line
+        self.bar_height, self.height = field.bar_height, field.height
 
     def finish(self, caption: Caption) -> NDArray[np.uint8]:
         """The picture at its final size, with a line of text below."""
@@ -196,33 +245,71 @@ def _font(size: int) -> Any:
     return ImageFont.load_default(size)
 
 
-@lru_cache(maxsize=4)
-def _ground(playable: tuple[float, ...], width: int, height: int, scale: float) -> Image.Image:
+@lru_cache(maxsize=8)
+def _ground(view: View, playable: tuple[float, ...], smoothing: int) -> Image.Image:
     """The bare map, enlarged: rough ground with a faint grid of its cells, dark beyond the playable area."""
     left, bottom, right, top = playable
-    size = (width * SMOOTHING, height * SMOOTHING)
-    random = np.random.default_rng(4)
-    roughness = np.zeros((height, width))
-    for grain, strength in ((2.0, 4.0), (0.6, 3.0), (0.08, 2.5)):  # of blotches, lumps and grains in world units
-        shape = (math.ceil(height / (grain * scale)), math.ceil(width / (grain * scale)))
-        coarse = Image.fromarray(random.normal(size=shape).astype(np.float32))
-        roughness += strength * np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))
-    colours = np.array(GROUND_COLOUR) + roughness[..., None] * np.array([1.0, 0.95, 0.8])
-    ground = Image.fromarray(np.clip(colours, 0, 255).astype(np.uint8)).resize(size, Image.Resampling.BICUBIC)
+    ground = _crop(_rough_ground(), view, smoothing, BEYOND_COLOUR, Image.Resampling.BICUBIC)
 
-    unit = scale * SMOOTHING
-    box = [MARGIN * unit, MARGIN * unit, (right - left + MARGIN) * unit, (top - bottom + MARGIN) * unit]
+    unit = view.scale * smoothing
+    box = [(left - view.left) * unit, (view.top - top) * unit, (right - view.left) * unit, (view.top - bottom) * unit]
     draw = ImageDraw.Draw(ground, "RGBA")
     for x in range(math.ceil(left), math.floor(right) + 1):
-        column = (x - left + MARGIN) * unit
-        draw.line((column, box[1], column, box[3]), fill=(255, 255, 255, 14), width=SMOOTHING)
+        column = (x - view.left) * unit
+        draw.line((column, box[1], column, box[3]), fill=(255, 255, 255, 14), width=smoothing)
     for y in range(math.ceil(bottom), math.floor(top) + 1):
-        row = (top - y + MARGIN) * unit
-        draw.line((box[0], row, box[2], row), fill=(255, 255, 255, 14), width=SMOOTHING)
+        row = (view.top - y) * unit
+        draw.line((box[0], row, box[2], row), fill=(255, 255, 255, 14), width=smoothing)
 
-    within = Image.new("L", size, 0)
+    within = Image.new("L", ground.size, 0)
     ImageDraw.Draw(within).rectangle(box, fill=255)
-    dark = Image.blend(ground, Image.new("RGB", size, BEYOND_COLOUR), 0.75)
+    dark = Image.blend(ground, Image.new("RGB", ground.size, BEYOND_COLOUR), 0.75)
     picture = Image.composite(ground, dark, within)
-    ImageDraw.Draw(picture).rectangle(box, outline=EDGE_COLOUR, width=2 * SMOOTHING)
+    edge = min(max(round(EDGE * view.scale), 1), 2)
+    ImageDraw.Draw(picture).rectangle(box, outline=EDGE_COLOUR, width=edge * smoothing)
     return picture
+
+
+EDGE = 0.1  # thickness of the playable area's edge in world units, but one or two pixels
+GRAIN_SCALE = 24  # pixels a world unit of the picture of the rough ground
+
+
+@lru_cache(maxsize=1)
+def _rough_ground() -> Image.Image:
+    """Rough ground as large as the map, the same for all maps."""
+    side = MAP_SIZE * GRAIN_SCALE
+    random = np.random.default_rng(4)
+    roughness = np.zeros((side, side), np.float32)
+    for grain, strength in ((2.0, 4.0), (0.6, 3.0), (0.08, 2.5)):  # of blotches, lumps and grains in world units
+        grains = math.ceil(MAP_SIZE / grain)
+        coarse = Image.fromarray(random.normal(size=(grains, grains)).astype(np.float32))
+        roughness += strength * np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC))
+    colours = np.array(GROUND_COLOUR, np.float32) + roughness[..., None] * np.array([1.0, 0.95, 0.8], np.float32)
+    return Image.fromarray(np.clip(colours, 0, 255).astype(np.uint8))
+
+
+def _crop(whole: Image.Image, view: View, smoothing: int, beyond: Any, resampling: Image.Resampling) -> Image.Image:
+    """What a view shows of a picture of the whole map, enlarged; where there is no map: `beyond`."""
+    size = view.width * smoothing, view.height * smoothing
+    unit = view.scale * smoothing
+    # the columns and rows that lie on the map
+    first_column = max(0, math.ceil(-view.left * unit))
+    end_column = min(size[0], math.floor((MAP_SIZE - view.left) * unit))
+    first_row = max(0, math.ceil((view.top - MAP_SIZE) * unit))
+    end_row = min(size[1], math.floor(view.top * unit))
+    part = Image.new(whole.mode, size, beyond)
+    if first_column >= end_column or first_row >= end_row:
+        return part
+    limit = whole.width
+    scale = limit / MAP_SIZE
+    edges = (
+        (view.left + first_column / unit) * scale,
+        (MAP_SIZE - view.top + first_row / unit) * scale,
+        (view.left + end_column / unit) * scale,
+        (MAP_SIZE - view.top + end_row / unit) * scale,
+    )
+    left, upper, right, lower = (min(max(edge, 0.0), limit) for edge in edges)  # rounding must not lead beyond it
+    shown_size = end_column - first_column, end_row - first_row
+    shown = whole.resize(shown_size, resampling, (left, upper, right, lower))
+    part.paste(shown, (first_column, first_row))
+    return part

@@ -1,7 +1,8 @@
 """A picture of a game for people: what a player sees of the whole playable area, drawn in software.
 
 Beside the units it shows what they do: orders, shots and blows, missiles, who was hurt and who died; mining, building
-and production, money and supply. Nothing here is an observation of an agent; feature layers are in rendering.py.
+and production, money and supply. The protocol's rendered pictures show the same scene (sc2api/pictures.py); feature
+layers are in rendering.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sc2_envs.engine.canvas import (
     Canvas,
     Caption,
     Colour,
+    Drawing,
     Field,
     Point,
 )
@@ -120,8 +122,15 @@ def draw_picture(
     """
     canvas = Canvas(tuple(float(edge) for edge in world["playable"]), width)
     scene = Scene.of(world, player)
-    flat = [slot for slot in scene.slots if TABLE[world["type"][slot]].name.startswith("Beacon")]
-    built = [slot for slot in scene.slots if STRUCTURE[world["type"][slot]]]
+    draw_scene(canvas, scene)
+    draw_frame(canvas, scene, camera_aspect)
+    return canvas.finish(caption(scene, map_name, score))
+
+
+def draw_scene(canvas: Drawing, scene: Scene) -> None:
+    """Draw all that a player sees, on the bare map."""
+    flat = [slot for slot in scene.slots if TABLE[scene.type(slot)].name.startswith("Beacon")]
+    built = [slot for slot in scene.slots if STRUCTURE[scene.type(slot)]]
     mobile = [slot for slot in scene.slots if slot not in flat and slot not in built]
     for slot in flat:
         draw_unit(canvas, scene, slot)
@@ -150,8 +159,6 @@ def draw_picture(
     draw_missiles(canvas, scene)
     for slot in scene.slots:
         draw_bars(canvas, scene, slot)
-    draw_frame(canvas, scene, camera_aspect)
-    return canvas.finish(caption(scene, map_name, score))
 
 
 # --- where the picture shows the world ---
@@ -278,7 +285,7 @@ def caption(scene: Scene, map_name: str, score: int) -> Caption:
 # --- the ground ---
 
 
-def draw_fog(canvas: Canvas, scene: Scene) -> None:
+def draw_fog(canvas: Drawing, scene: Scene) -> None:
     """Darken what the player does not see, where it does not see the whole playable area."""
     visibility = scene.world["visibility"][scene.player - 1]
     left, bottom, right, top = (float(edge) for edge in scene.world["playable"])
@@ -287,7 +294,7 @@ def draw_fog(canvas: Canvas, scene: Scene) -> None:
         canvas.fog(visibility)
 
 
-def draw_snapshots(canvas: Canvas, scene: Scene) -> None:
+def draw_snapshots(canvas: Drawing, scene: Scene) -> None:
     """What the player remembers in the fog."""
     world, row = scene.world, scene.player - 1
     for index in range(int(world["snapshots"][row])):
@@ -297,7 +304,7 @@ def draw_snapshots(canvas: Canvas, scene: Scene) -> None:
         draw_shape(canvas, int(world["snapshot_type"][row, index]), x, y, 0.0, look)
 
 
-def draw_deaths(canvas: Canvas, scene: Scene) -> None:
+def draw_deaths(canvas: Drawing, scene: Scene) -> None:
     """A ring that widens and fades where a unit died, and the splash of one that splashes."""
     world = scene.world
     deaths = int(world["deaths"])
@@ -319,7 +326,7 @@ def draw_deaths(canvas: Canvas, scene: Scene) -> None:
         canvas.disc(x, y, radius * (1.6 - 0.8 * left), outline=(*colour, round(230 * left)), line=0.07)
 
 
-def draw_frame(canvas: Canvas, scene: Scene, aspect: float) -> None:
+def draw_frame(canvas: Drawing, scene: Scene, aspect: float) -> None:
     """The camera's view, where the playable area is wider than it."""
     left, _, right, _ = (float(edge) for edge in scene.world["playable"])
     if right - left <= CAMERA_WIDTH + 2 * MARGIN:
@@ -332,7 +339,7 @@ def draw_frame(canvas: Canvas, scene: Scene, aspect: float) -> None:
 # --- what belongs to a unit ---
 
 
-def draw_unit(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_unit(canvas: Drawing, scene: Scene, slot: int) -> None:
     """The unit itself."""
     world, unit_type = scene.world, scene.type(slot)
     full = int(CONTENTS[unit_type]) or int(CONTENTS[VESPENE_GEYSER])  # the one under a refinery
@@ -346,7 +353,7 @@ def draw_unit(canvas: Canvas, scene: Scene, slot: int) -> None:
     draw_shape(canvas, unit_type, *scene.place(slot), float(world["facing"][slot]), look)
 
 
-def draw_shadow(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_shadow(canvas: Drawing, scene: Scene, slot: int) -> None:
     """A soft shadow to the lower right."""
     if RESOURCE[scene.type(slot)]:
         return
@@ -357,7 +364,7 @@ def draw_shadow(canvas: Canvas, scene: Scene, slot: int) -> None:
         canvas.disc(x + 0.25 * offset, y - 0.3 * offset, size * radius, fill=(0, 0, 0, 46))
 
 
-def draw_selection(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_selection(canvas: Drawing, scene: Scene, slot: int) -> None:
     """A ring round each unit that the player has selected."""
     if scene.selected(slot):
         radius = scene.radius(slot) + 0.2
@@ -366,7 +373,7 @@ def draw_selection(canvas: Canvas, scene: Scene, slot: int) -> None:
         )
 
 
-def draw_orders(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_orders(canvas: Drawing, scene: Scene, slot: int) -> None:
     """A line from an own unit to where its orders lead it, one after another; strong where it is selected.
 
     Harvesting, which goes on by itself, has a line only while the worker is selected; the way to where a unit is to go
@@ -404,7 +411,7 @@ ORDER_COLOURS = {
 }
 
 
-def draw_plan(canvas: Canvas, scene: Scene, unit_type: int, place: Point) -> None:
+def draw_plan(canvas: Drawing, scene: Scene, unit_type: int, place: Point) -> None:
     """The footprint of a structure that is ordered."""
     left, bottom, right, top = _footprint(unit_type, place)
     colour = OWNER_COLOURS[scene.player]
@@ -416,7 +423,7 @@ def _footprint(unit_type: int, place: Point) -> tuple[float, float, float, float
     return place[0] - half_x, place[1] - half_y, place[0] + half_x, place[1] + half_y
 
 
-def draw_rally(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_rally(canvas: Drawing, scene: Scene, slot: int) -> None:
     """A line from a selected structure to where its new units go, with a flag."""
     world = scene.world
     if not (world["rally"][slot] and scene.own(slot) and scene.selected(slot)):
@@ -434,7 +441,7 @@ def draw_rally(canvas: Canvas, scene: Scene, slot: int) -> None:
 # --- work ---
 
 
-def draw_work(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_work(canvas: Drawing, scene: Scene, slot: int) -> None:
     """A beam from a worker to the resource that it is at work on, or to what it builds or repairs."""
     world = scene.world
     if not WORKER[scene.type(slot)] or int(world["order_count"][slot]) == 0:
@@ -454,7 +461,7 @@ def draw_work(canvas: Canvas, scene: Scene, slot: int) -> None:
             draw_beam(canvas, scene, slot, target, PROGRESS_COLOUR)
 
 
-def draw_beam(canvas: Canvas, scene: Scene, slot: int, other: int, colour: Colour) -> None:
+def draw_beam(canvas: Drawing, scene: Scene, slot: int, other: int, colour: Colour) -> None:
     """A glowing line from one unit to another."""
     here, there = scene.place(slot), scene.place(other)
     canvas.line([here, there], fill=(*colour, 90), line=0.2)
@@ -462,7 +469,7 @@ def draw_beam(canvas: Canvas, scene: Scene, slot: int, other: int, colour: Colou
     canvas.disc(*there, 0.18, fill=(*shade(colour, 1.7), 200))
 
 
-def draw_cargo(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_cargo(canvas: Drawing, scene: Scene, slot: int) -> None:
     """What a worker carries, held before it."""
     carries = int(scene.world["carries"][slot])
     if carries == EMPTY_HANDED:
@@ -477,7 +484,7 @@ def draw_cargo(canvas: Canvas, scene: Scene, slot: int) -> None:
 # --- fights ---
 
 
-def draw_hurt(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_hurt(canvas: Drawing, scene: Scene, slot: int) -> None:
     """A unit that was hurt a moment ago glows."""
     age = scene.loop - int(scene.world["hurt_loop"][slot])
     if int(scene.world["hurt_loop"][slot]) > 0 and age < HURT_LOOPS:
@@ -485,7 +492,7 @@ def draw_hurt(canvas: Canvas, scene: Scene, slot: int) -> None:
         canvas.disc(*scene.place(slot), 1.1 * scene.radius(slot), fill=(*HURT_COLOUR, round(130 * strength)))
 
 
-def draw_attack(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_attack(canvas: Drawing, scene: Scene, slot: int) -> None:
     """The shot or blow that a unit has begun or has just made, on the way to the unit that it fights."""
     world, unit_type = scene.world, scene.type(slot)
     if not scene.fights(slot):
@@ -504,7 +511,7 @@ def draw_attack(canvas: Canvas, scene: Scene, slot: int) -> None:
         canvas.disc(*there, 0.12, fill=(*SHOT_COLOUR, round(220 * strength)))
 
 
-def draw_slash(canvas: Canvas, here: Point, there: Point, radius: float, strength: float) -> None:
+def draw_slash(canvas: Drawing, here: Point, there: Point, radius: float, strength: float) -> None:
     """Two claw marks on the near side of the victim."""
     angle = math.atan2(here[1] - there[1], here[0] - there[0])
     mark = Body(*there, radius, angle)
@@ -513,7 +520,7 @@ def draw_slash(canvas: Canvas, here: Point, there: Point, radius: float, strengt
         canvas.line(points, fill=(255, 255, 255, round(230 * strength)), line=0.07)
 
 
-def draw_missiles(canvas: Canvas, scene: Scene) -> None:
+def draw_missiles(canvas: Drawing, scene: Scene) -> None:
     """Missiles in flight, with a tail away from the target."""
     world = scene.world
     for index in range(int(world["missiles"])):
@@ -532,7 +539,7 @@ def draw_missiles(canvas: Canvas, scene: Scene) -> None:
 # --- bars ---
 
 
-def draw_bars(canvas: Canvas, scene: Scene, slot: int) -> None:
+def draw_bars(canvas: Drawing, scene: Scene, slot: int) -> None:
     """Above a unit: health and shields where it is damaged, the progress of its construction, what it trains."""
     x, y = scene.place(slot)
     unit_type = scene.type(slot)

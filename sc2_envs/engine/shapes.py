@@ -1,4 +1,4 @@
-"""How the unit types look in a picture for people."""
+"""How the unit types look in a picture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sc2_envs.engine.canvas import GAS_COLOUR, Canvas, Colour, Point
+from sc2_envs.engine.canvas import GAS_COLOUR, Colour, Drawing, Point
 from sc2_envs.engine.units import RADIUS, TABLE
 from sc2_envs.engine.world import ENEMY, NEUTRAL, PLAYER
 
@@ -76,7 +76,7 @@ def shade(colour: Colour, factor: float) -> Colour:
     return red, green, blue
 
 
-def draw_shape(canvas: Canvas, unit_type: int, x: float, y: float, facing: float, look: Look) -> None:
+def draw_shape(canvas: Drawing, unit_type: int, x: float, y: float, facing: float, look: Look) -> None:
     """Draw a unit in its owner's colour, in the shape of its type; structures look the same from wherever they face."""
     unit = TABLE[unit_type]
     if unit.structure:
@@ -95,7 +95,7 @@ def draw_shape(canvas: Canvas, unit_type: int, x: float, y: float, facing: float
 # --- units ---
 
 
-def _marine(canvas: Canvas, body: Body, look: Look) -> None:
+def _marine(canvas: Drawing, body: Body, look: Look) -> None:
     colour = look.colour
     dark = shade(colour, 0.35)
     canvas.line(body.points((0.1, -0.75), (1.55, -0.42)), fill=(22, 24, 28), line=0.15)  # rifle
@@ -110,7 +110,7 @@ MUZZLE: Point = (1.55, -0.42)
 """Where a Marine's rifle ends, in the coordinates of a Body."""
 
 
-def _zergling(canvas: Canvas, body: Body, look: Look) -> None:
+def _zergling(canvas: Drawing, body: Body, look: Look) -> None:
     dark = shade(look.colour, 0.35)
     for side in (-1, 1):
         canvas.line(body.points((0.2, 0.3 * side), (0.75, 0.95 * side), (1.2, 0.5 * side)), fill=dark, line=0.08)
@@ -118,14 +118,14 @@ def _zergling(canvas: Canvas, body: Body, look: Look) -> None:
     canvas.polygon(hull, fill=look.colour, outline=dark, line=0.05)
 
 
-def _baneling(canvas: Canvas, body: Body, look: Look) -> None:
+def _baneling(canvas: Drawing, body: Body, look: Look) -> None:
     dark = shade(look.colour, 0.35)
     canvas.disc(body.x, body.y, body.radius, fill=look.colour, outline=dark, line=0.05)
     for ahead, left, size in ((-0.3, 0.35, 0.34), (-0.35, -0.3, 0.3), (0.25, 0.0, 0.36)):
         canvas.disc(*body.at(ahead, left), size * body.radius, fill=(150, 240, 70), outline=dark, line=0.04)
 
 
-def _roach(canvas: Canvas, body: Body, look: Look) -> None:
+def _roach(canvas: Drawing, body: Body, look: Look) -> None:
     dark = shade(look.colour, 0.35)
     for side in (-1, 1):
         canvas.line(body.points((0.4, 0.4 * side), (1.0, 0.6 * side)), fill=dark, line=0.12)
@@ -134,11 +134,11 @@ def _roach(canvas: Canvas, body: Body, look: Look) -> None:
     canvas.line(body.points((0.5, 0.0), (-0.8, 0.0)), fill=dark, line=0.06)
 
 
-def _soldier(canvas: Canvas, body: Body, look: Look) -> None:
+def _soldier(canvas: Drawing, body: Body, look: Look) -> None:
     canvas.polygon(body.regular(3, 1.15), fill=look.colour, outline=shade(look.colour, 0.35))
 
 
-def _worker(canvas: Canvas, body: Body, look: Look) -> None:
+def _worker(canvas: Drawing, body: Body, look: Look) -> None:
     dark = shade(look.colour, 0.35)
     for side in (-1, 1):
         canvas.line(body.points((0.3, 0.55 * side), (1.15, 0.35 * side)), fill=(40, 42, 46), line=0.1)  # arms
@@ -151,7 +151,7 @@ def _worker(canvas: Canvas, body: Body, look: Look) -> None:
 # --- resources and marks ---
 
 
-def _beacon(canvas: Canvas, body: Body, look: Look) -> None:
+def _beacon(canvas: Drawing, body: Body, look: Look) -> None:
     colour = BEACON_COLOUR
     canvas.disc(body.x, body.y, body.radius, fill=(*colour, 34))
     canvas.disc(body.x, body.y, body.radius, outline=(*colour, 235), line=0.12)
@@ -162,7 +162,7 @@ def _beacon(canvas: Canvas, body: Body, look: Look) -> None:
     canvas.disc(body.x, body.y, 0.1 * body.radius, fill=(*colour, 235))
 
 
-def draw_crystal(canvas: Canvas, x: float, y: float, size: float, lean: float = 0.0) -> None:
+def draw_crystal(canvas: Drawing, x: float, y: float, size: float, lean: float = 0.0) -> None:
     """One crystal that stands upright, or leans to the left."""
     crystal = Body(x, y, size, math.pi / 2 + lean)
     tip, left, right, foot = (1.0, 0.0), (0.25, 0.5), (0.25, -0.5), (-0.8, 0.0)
@@ -174,7 +174,7 @@ def draw_crystal(canvas: Canvas, x: float, y: float, size: float, lean: float = 
     canvas.polygon(crystal.points(tip, left, foot, right), fill=None, outline=CRYSTAL_EDGE, line=0.04)
 
 
-def _shard(canvas: Canvas, body: Body, look: Look) -> None:
+def _shard(canvas: Drawing, body: Body, look: Look) -> None:
     turn = look.tag * 2.4  # so that they do not all look alike
     for place, lean, size in ((0.42, 2.2, 0.62), (0.38, -2.2, 0.56), (0.0, 0.0, 0.95)):
         x = body.x + place * body.radius * math.cos(turn + lean)
@@ -187,7 +187,7 @@ CRYSTALS = ((-0.62, 0.1, 0.5), (0.6, 0.14, 0.5), (-0.24, 0.22, 0.62), (0.26, 0.2
 """Of a full mineral field: x and y from its centre, size; the last ones are in front, and go last."""
 
 
-def _mineral_field(canvas: Canvas, body: Body, look: Look) -> None:
+def _mineral_field(canvas: Drawing, body: Body, look: Look) -> None:
     """As many crystals as there are minerals left; of the others, stumps."""
     canvas.rectangle(body.x - 0.98, body.y - 0.48, body.x + 0.98, body.y + 0.48, fill=(30, 52, 84, 150))
     left = math.ceil(look.contents * len(CRYSTALS))
@@ -198,13 +198,13 @@ def _mineral_field(canvas: Canvas, body: Body, look: Look) -> None:
             draw_crystal(canvas, body.x + x, body.y + y, size, 0.6 * math.sin(2.4 * look.tag + index))
 
 
-def _geyser(canvas: Canvas, body: Body, look: Look) -> None:
+def _geyser(canvas: Drawing, body: Body, look: Look) -> None:
     """The pool is as large as what is left in it."""
     canvas.polygon(body.regular(9, 1.0), fill=(84, 80, 72), outline=(36, 34, 30), line=0.08)
     _pool(canvas, body, 0.62, look.contents)
 
 
-def _pool(canvas: Canvas, body: Body, size: float, contents: float) -> None:
+def _pool(canvas: Drawing, body: Body, size: float, contents: float) -> None:
     canvas.disc(body.x, body.y, size * body.radius, fill=(34, 40, 38))
     size *= math.sqrt(contents)
     for share, green in ((1.0, (36, 92, 60)), (0.65, (70, 190, 110)), (0.32, (170, 255, 190))):
@@ -214,7 +214,7 @@ def _pool(canvas: Canvas, body: Body, size: float, contents: float) -> None:
 # --- structures: `body` is the square of the footprint, its radius is half a side ---
 
 
-def _plate(canvas: Canvas, body: Body, size: float, fill: Colour, cut: float = 0.0, line: float = 0.06) -> None:
+def _plate(canvas: Drawing, body: Body, size: float, fill: Colour, cut: float = 0.0, line: float = 0.06) -> None:
     """A square with its corners cut off, with a dark edge."""
     short = size - cut
     corners = body.points(
@@ -224,7 +224,7 @@ def _plate(canvas: Canvas, body: Body, size: float, fill: Colour, cut: float = 0
     canvas.polygon(corners, fill=fill, outline=shade(fill, 0.35), line=line)
 
 
-def _site(canvas: Canvas, body: Body) -> None:
+def _site(canvas: Drawing, body: Body) -> None:
     """What is being built: a bare plate and scaffolding."""
     _plate(canvas, body, 0.96, (62, 60, 58), line=0.08)
     for place in (-0.48, 0.0, 0.48):
@@ -235,7 +235,7 @@ def _site(canvas: Canvas, body: Body) -> None:
             canvas.disc(*body.at(x, y), 0.14, fill=HAZARD)
 
 
-def _command_center(canvas: Canvas, body: Body, look: Look) -> None:
+def _command_center(canvas: Drawing, body: Body, look: Look) -> None:
     colour = look.colour
     _plate(canvas, body, 0.96, (78, 82, 90), cut=0.35, line=0.1)
     for x in (-0.58, 0.58):
@@ -247,7 +247,7 @@ def _command_center(canvas: Canvas, body: Body, look: Look) -> None:
     _lamp(canvas, body.x, body.y, 0.12 * body.radius, look.at_work)
 
 
-def _supply_depot(canvas: Canvas, body: Body, look: Look) -> None:
+def _supply_depot(canvas: Drawing, body: Body, look: Look) -> None:
     colour = look.colour
     _plate(canvas, body, 0.93, (78, 82, 90), cut=0.15)
     _plate(canvas, body, 0.72, colour, cut=0.1)
@@ -256,7 +256,7 @@ def _supply_depot(canvas: Canvas, body: Body, look: Look) -> None:
         canvas.polygon(hatch, fill=shade(colour, 0.6))
 
 
-def _barracks(canvas: Canvas, body: Body, look: Look) -> None:
+def _barracks(canvas: Drawing, body: Body, look: Look) -> None:
     colour = look.colour
     _plate(canvas, body, 0.95, (78, 82, 90), cut=0.2, line=0.08)
     _plate(canvas, body, 0.74, colour, cut=0.18, line=0.08)
@@ -266,7 +266,7 @@ def _barracks(canvas: Canvas, body: Body, look: Look) -> None:
     _lamp(canvas, body.x, body.y + 0.05 * body.radius, 0.15 * body.radius, look.at_work)
 
 
-def _refinery(canvas: Canvas, body: Body, look: Look) -> None:
+def _refinery(canvas: Drawing, body: Body, look: Look) -> None:
     colour = look.colour
     _plate(canvas, body, 0.95, (78, 82, 90), cut=0.45, line=0.08)
     _pool(canvas, body, 0.36, look.contents)
@@ -275,16 +275,16 @@ def _refinery(canvas: Canvas, body: Body, look: Look) -> None:
         canvas.disc(*body.at(x, y), 0.1 * body.radius, fill=GAS_COLOUR if look.at_work else shade(colour, 0.5))
 
 
-def _structure(canvas: Canvas, body: Body, look: Look) -> None:
+def _structure(canvas: Drawing, body: Body, look: Look) -> None:
     _plate(canvas, body, 0.95, STEEL, cut=0.2, line=0.08)
     _plate(canvas, body, 0.66, look.colour, cut=0.2)
 
 
-def _lamp(canvas: Canvas, x: float, y: float, radius: float, lit: bool) -> None:
+def _lamp(canvas: Drawing, x: float, y: float, radius: float, lit: bool) -> None:
     canvas.disc(x, y, radius, fill=(255, 232, 140) if lit else (58, 62, 70))
 
 
-SHAPES: dict[str, Callable[[Canvas, Body, Look], None]] = {
+SHAPES: dict[str, Callable[[Drawing, Body, Look], None]] = {
     "Marine": _marine,
     "Beacon_Terran": _beacon,
     "NaturalMinerals": _shard,
