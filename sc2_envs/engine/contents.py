@@ -49,8 +49,12 @@ TABLES_INT32 = np.zeros((len(_CONTENTS), 0), np.uint8)
 
 SCREEN_CONTENTS = np.arange(len(SCREEN_LAYERS))
 MINIMAP_CONTENTS = np.array(
-    [NOTHING_YET if layer.name == "unit_type" else _CONTENTS.index(layer.name) for layer in MINIMAP_LAYERS], np.int64
+    [NOTHING_YET if layer.name == "unit_type" else _CONTENTS.index(layer.name) for layer in MINIMAP_LAYERS]
+    + [UNIT_TYPE],
+    np.int64,
 )
+CHEATING_UNIT_TYPE = len(MINIMAP_LAYERS)
+"""One more layer of the minimap: its unit_type as those see it who joined with allow_cheating_layers."""
 # What shows something of units; of snapshots, which have no hit points and the like, it is zero in the first of these.
 CHANGE_IN_THE_FOG = (
     SELECTED, UNIT_HIT_POINTS, UNIT_HIT_POINTS_RATIO, UNIT_ENERGY, UNIT_ENERGY_RATIO, UNIT_SHIELDS, UNIT_SHIELDS_RATIO,

@@ -10,13 +10,23 @@ from numba import boolean, float64, int64, void
 from sc2_envs.engine import Games
 from sc2_envs.engine.abilities import FUNCTION_COMMAND
 from sc2_envs.engine.commands import command
-from sc2_envs.engine.compile import entry
+from sc2_envs.engine.compile import entry, jit
 from sc2_envs.engine.errors import ERROR, FINE, FUNCTION_NOT_AVAILABLE
 from sc2_envs.engine.interface import is_available
 from sc2_envs.engine.maps import clamp_camera
 from sc2_envs.engine.selection import NOBODY
 from sc2_envs.engine.units import NOTHING, slot_of
+from sc2_envs.engine.vision import sees_unit
 from sc2_envs.engine.world import WORLDS_TYPE
+
+
+@jit
+def remembers(world, player, tag):  # type: ignore[no-untyped-def]
+    """Whether a player has a snapshot of a unit."""
+    for index in range(world.snapshots[player - 1]):
+        if world.snapshot_tag[player - 1, index] == tag:
+            return True
+    return False
 
 
 @entry(int64(WORLDS_TYPE, int64, int64, float64, float64, int64, boolean))
@@ -28,7 +38,7 @@ def _command(worlds, player, function, x, y, target, queued):  # type: ignore[no
     slot = NOBODY
     if target != 0:
         slot = slot_of(world, target)
-        if slot < 0:
+        if slot < 0 or not (sees_unit(world, player, slot) or remembers(world, player, target)):
             return ERROR
         x, y = world.x[slot], world.y[slot]
     return command(world, player, FUNCTION_COMMAND[function], x, y, slot, queued)

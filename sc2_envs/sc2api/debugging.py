@@ -29,7 +29,7 @@ def carry_out_debug(games: Games, command: Any) -> None:
         DebugRefused: for what cannot be done, named.
     """
     kind = command.WhichOneof("command")
-    value = getattr(command, kind) if kind else None
+    value: Any = getattr(command, kind) if kind else None
     if kind == "draw":
         return
     if kind == "create_unit":

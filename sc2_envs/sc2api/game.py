@@ -96,7 +96,9 @@ class Game:
             response.id = request.id
         try:
             if self._host is not None and request.WhichOneof("request") not in ("ping", "quit"):
-                response = self._ask_host(request)
+                response.CopyFrom(self._ask_host(request))
+                if request.HasField("id"):
+                    response.id = request.id
             else:
                 self._answer(request, response)
         except (RequestRefused, MatchError) as refusal:
@@ -133,10 +135,9 @@ class Game:
         return self._view
 
     def _forget(self) -> None:
-        """Let go of the game that is played."""
+        """Let go of the game that is played; its other participant goes on asking about it."""
         if isinstance(self._view, Seat):
             self._view.match.leave(self._view)
-        self._end_offer()
         self._view = self._match = self._host = None
         self.status = _LAUNCHED
 
@@ -157,8 +158,9 @@ class Game:
 
     def _quit(self, request: Any, answer: Any) -> None:
         if self._host is not None:
-            self._leave_host()
+            self._ask_host(sc_pb.Request(leave_game=sc_pb.RequestLeaveGame()))
         self._forget()
+        self._end_offer()
         self.status = _QUIT
 
     # ---- beginning and end ----
@@ -169,6 +171,7 @@ class Game:
             answer.error, answer.error_details = problem
             return
         self._forget()
+        self._end_offer()  # of the last game
         seed = request.random_seed if request.HasField("random_seed") else entropy()
         players = tuple(
             Player(setup.type, setup.race, setup.difficulty, setup.player_name, setup.ai_build)
@@ -198,6 +201,7 @@ class Game:
             match.wait_for_all()
         except MatchError:
             self._forget()
+            self._end_offer()
             raise
         self.status = _IN_GAME
         answer.player_id = seat.player
@@ -247,17 +251,13 @@ class Game:
             response = self._host(request)
         except (ConnectionError, TimeoutError) as error:
             self._host, self.status = None, _LAUNCHED
+            if request.HasField("leave_game"):  # then it has been left
+                return sc_pb.Response(leave_game=sc_pb.ResponseLeaveGame())
             raise RequestRefused(f"the game that was joined does not answer any more: {error}") from error
         self.status = response.status
         if self.status in (_LAUNCHED, _INIT_GAME):  # the game was left, or could not be joined
             self._host, self.status = None, _LAUNCHED
         return response
-
-    def _leave_host(self) -> None:
-        try:
-            self._ask_host(sc_pb.Request(leave_game=sc_pb.RequestLeaveGame()))
-        except RequestRefused:
-            pass  # the host has gone already
 
     # ---- what stays the same during a game ----
 

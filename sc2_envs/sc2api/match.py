@@ -82,6 +82,14 @@ class Setup:
     realtime: bool = False
     disable_fog: bool = False
 
+    @property
+    def map_played(self) -> str:
+        """The engine's map."""
+        name = engine_map(self.map_path)
+        if name is None:
+            raise ValueError(f"the engine has no map for {self.map_path!r}")
+        return name
+
 
 class Match:
     """A game under way.
@@ -107,7 +115,7 @@ class Match:
 
     def make_games(self, interface: Interface, player: int) -> Games:
         """The engine's view of this match for a player; all of them share one world."""
-        games = Games(engine_map(self.setup.map_path), 1, interface, player=player)
+        games = Games(self.setup.map_played, 1, interface, player=player)
         if self.setup.disable_fog:
             games.map = replace(games.map, fog=False)
         if hasattr(self, "worlds"):
@@ -161,7 +169,7 @@ class Match:
     def leave(self, seat: Seat) -> None:
         """Give up a seat; a game that goes on is lost for who leaves."""
         with self._turn:
-            if not self.is_over:
+            if self._begun and not self.is_over:
                 self.record(seat.player, Kind.LEAVE, sc_pb.RequestLeaveGame())
                 self._left.add(seat.player)
             self._turn.notify_all()
@@ -232,14 +240,18 @@ class Match:
                     self.advance(ready)
                     self._turn.notify_all()
                 else:
-                    self._wait(
-                        lambda: self.is_over or all(other.target > self.game_loop for other in self._seats.values()),
-                        self._who_is_missing,
-                    )
+                    self._wait(lambda: self._can_go_on(target), self._who_is_missing)
+
+    def _can_go_on(self, target: int) -> bool:
+        """Whether a player who waits for a game loop has waited enough."""
+        return self.game_loop >= target or self.is_over or not self._late()
+
+    def _late(self) -> list[int]:
+        """The participants who have not asked for more than has been played."""
+        return [number for number, seat in self._seats.items() if seat.target <= self.game_loop]
 
     def _who_is_missing(self) -> str:
-        late = [number for number, seat in self._seats.items() if seat.target <= self.game_loop]
-        return f"player {late[0] if late else '?'} has not stepped"
+        return f"player {self._late()[0]} has not stepped"
 
     def catch_up(self) -> None:
         """In real time: play on to where the clock is."""
@@ -289,8 +301,6 @@ class Match:
             self._first.step(*_engine_call(_NOTHING), stop - self.game_loop)
             for seat in seats:
                 seat.note()
-        for seat in seats:
-            seat.give(_NOTHING)  # lets go of selected units that it sees no more
 
     # ---- what is said and recorded ----
 
@@ -343,7 +353,7 @@ class Match:
             ]
             return Replay(
                 map_path=self.setup.map_path,
-                map_played=self._first.map.name,
+                map_played=self.setup.map_played,
                 seed=self.setup.seed,
                 random_numbers=self._random_numbers,
                 engine_version=ENGINE_VERSION,
@@ -519,6 +529,8 @@ class Seat(View):
         ability = self.observer.special_abilities(ability)[0]
         if executed.HasField("action_ui"):
             executed.action_ui.toggle_autocast.ability_id = ability
+        elif executed.HasField("action_render"):
+            executed.action_render.unit_command.ability_id = ability
         else:
             executed.action_feature_layer.unit_command.ability_id = ability
         return ability

@@ -18,6 +18,7 @@ from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL, TRAINING_ABILITY
 from sc2_envs.engine.camera import CAMERA_WIDTH
+from sc2_envs.engine.contents import CHEATING_UNIT_TYPE
 from sc2_envs.engine.units import BUILD_LOOPS, ENERGY, HEALTH, ID, NOTHING, RADIUS, SHIELDS
 from sc2_envs.engine.vision import VISIBLE
 from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE, MAX_SNAPSHOTS, MAX_UNITS
@@ -36,6 +37,7 @@ from sc2_envs.features import (
 )
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 from sc2_envs.sc2api.images import bits_per_pixel, write_image
+from sc2_envs.sc2api.maps import SANDBOX
 from sc2_envs.sc2api.pictures import write_render
 
 GROUND_Z = 8.0  # height of the mini-games' flat ground in world units
@@ -71,6 +73,7 @@ _FLAGS = {
     "is_hallucination": "hallucination",
 }
 _ROW_OF_TYPE = {int(ID[row]): row for row in range(1, len(ID))}
+_MINIMAP_UNIT_TYPE = next(layer.index for layer in MINIMAP_LAYERS if layer.name == "unit_type")
 _FUNCTION_IDS = np.array([function.id for function in FUNCTIONS], np.int32)
 
 
@@ -137,7 +140,8 @@ class Observer:
 
     def _write_score(self, score: Any) -> None:
         values = self._games.score_cumulative[0]
-        score.score_type = score_pb2.Score.Curriculum
+        melee = self._games.map.name == SANDBOX
+        score.score_type = score_pb2.Score.Melee if melee else score_pb2.Score.Curriculum
         score.score = int(values[0])
         for name, value in zip(SCORE_CUMULATIVE_FIELDS[1:], values[1:], strict=True):
             setattr(score.score_details, name, float(value))
@@ -286,12 +290,15 @@ class Observer:
 
     def _write_layers(self, data: Any) -> None:
         games = self._games
-        for draw, layers, (width, height), images in (
-            (games.observe_screen, SCREEN_LAYERS, games.interface.screen_size, data.renders),
-            (games.observe_minimap, MINIMAP_LAYERS, games.interface.minimap_size, data.minimap_renders),
+        screen_layers, minimap_layers = np.arange(len(SCREEN_LAYERS)), np.arange(len(MINIMAP_LAYERS))
+        if self._options.feature_layer.allow_cheating_layers:
+            minimap_layers[_MINIMAP_UNIT_TYPE] = CHEATING_UNIT_TYPE
+        for draw, indices, layers, (width, height), images in (
+            (games.observe_screen, screen_layers, SCREEN_LAYERS, games.interface.screen_size, data.renders),
+            (games.observe_minimap, minimap_layers, MINIMAP_LAYERS, games.interface.minimap_size, data.minimap_renders),
         ):
             pixels = np.zeros((1, len(layers), height, width), np.int32)
-            draw(np.arange(len(layers)), pixels)
+            draw(indices, pixels)
             for layer, plane in zip(layers, pixels[0], strict=True):
                 write_image(getattr(images, layer.name), plane, bits_per_pixel(layer.name))
 
