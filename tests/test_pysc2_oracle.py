@@ -30,7 +30,7 @@ from pysc2 import run_configs  # noqa: E402 (only after run_config)
 from pysc2.agents import random_agent  # noqa: E402
 from pysc2.env import run_loop, sc2_env  # noqa: E402
 from pysc2.lib import actions as pysc2_actions  # noqa: E402
-from pysc2.lib import remote_controller, sc_process  # noqa: E402
+from pysc2.lib import remote_controller  # noqa: E402
 
 # (width, height) of screen and minimap
 SIZES = {
@@ -258,8 +258,8 @@ def test_snapshots(pair):
     """What a player remembers in the fog; no mini-game has structures there, so one is put into both records."""
     both = pair("FindAndDefeatZerglings", (84, 84), (64, 64), seed=9)
     both.reset()
-    match = both.theirs._controllers[0]._client._game._match
-    for world in (both.ours._batch.games.worlds[0], match._games.worlds[0]):
+    match = both.theirs._controllers[0]._client._game._view.match
+    for world in (both.ours._batch.games.worlds[0], match.worlds[0]):
         world["snapshots"][0] = 2
         world["snapshot_type"][0, :2] = BARRACKS, MINERAL_FIELD
         world["snapshot_owner"][0, :2] = ENEMY, NEUTRAL
@@ -359,23 +359,18 @@ def test_it_is_used_only_where_it_is_asked_for():
 
 
 def test_what_it_cannot_do_is_said():
-    def environment(map_name="MoveToBeacon", players=1, **keywords):
+    def environment(map_name="MoveToBeacon", players=(), **keywords):
         keywords = {"feature_dimensions": sc2_env.Dimensions(screen=84, minimap=64)} | keywords
         return sc2_env.SC2Env(
             map_name=map_name,
-            players=[sc2_env.Agent(sc2_env.Race.terran) for _ in range(players)],
+            players=[sc2_env.Agent(sc2_env.Race.terran), *players],
             agent_interface_format=sc2_env.AgentInterfaceFormat(**keywords),
         )
 
-    with pytest.raises(remote_controller.RequestError, match="Simple64"):
-        sc2_env.SC2Env(
-            map_name="Simple64",
-            players=[sc2_env.Agent(sc2_env.Race.terran), sc2_env.Bot(sc2_env.Race.zerg, sc2_env.Difficulty.easy)],
-            agent_interface_format=sc2_env.AgentInterfaceFormat(
-                feature_dimensions=sc2_env.Dimensions(screen=84, minimap=64)
-            ),
-        )
-    with pytest.raises(sc_process.SC2LaunchError, match="one agent"):
-        environment("Simple64", players=2)
-    with pytest.raises(remote_controller.RequestError, match="rendered"):
-        environment(rgb_dimensions=sc2_env.Dimensions(screen=84, minimap=64), action_space=sc2_env.ActionSpace.FEATURES)
+    bot = sc2_env.Bot(sc2_env.Race.zerg, sc2_env.Difficulty.easy)
+    with pytest.raises(remote_controller.RequestError, match="no 'Ladder2017Season4/AbyssalReefLE.*Simple64"):
+        environment("AbyssalReef", players=[bot])
+    with pytest.raises(remote_controller.RequestError, match="24 wide and cannot be 30"):
+        environment(camera_width_world_units=30)
+    with pytest.raises(remote_controller.RequestError, match="cropped"):
+        environment(crop_to_playable_area=True)

@@ -239,7 +239,7 @@ def test_what_is_no_request_is_answered_with_an_error(client, message, text):
 
 def test_an_empty_message_is_a_request_for_nothing(client):
     response = ask(client, b"")
-    assert "is not supported" in response.error[0] and response.HasField("status")
+    assert "an empty request: this is not supported" in response.error[0] and response.HasField("status")
 
 
 @pytest.mark.parametrize("in_fragments", [False, True])

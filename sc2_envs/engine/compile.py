@@ -32,6 +32,7 @@ LOCK_TIMEOUT = 600.0  # seconds that a process waits for another one to compile
 KEEP_UNUSED = 30 * 24 * 3600.0  # seconds after which the cache of an older engine is removed
 
 _SOURCES = Path(__file__).parent
+_ELSEWHERE = [_SOURCES.parent / "sc2api" / name for name in ("commands.py", "queries.py")]  # with entry points, too
 _LARGEST = ("_play_steps",)  # takes as long to compile as all other entry points together
 _NOT_COMPILED = ("picture.py", "canvas.py", "shapes.py")  # an edit of these leaves the compiled code as it is
 
@@ -55,7 +56,7 @@ def source_hash() -> str:
     digest.update(os.fsencode(package) + b"\0")
     vocabulary = [package / "actions.py", package / "features.py", package / "data" / "functions.csv"]
     compiled = [path for path in _SOURCES.glob("*.py") if path.name not in _NOT_COMPILED]
-    for path in sorted([*compiled, *vocabulary]):
+    for path in sorted([*compiled, *_ELSEWHERE, *vocabulary]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for part in (
         sys.version,
@@ -70,7 +71,7 @@ def source_hash() -> str:
 
 def _file_times() -> str:
     """Times of the sources, which Numba's cache asks for too."""
-    times = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted(_SOURCES.glob("*.py"))]
+    times = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted([*_SOURCES.glob("*.py"), *_ELSEWHERE])]
     return hashlib.sha256("\n".join(times).encode()).hexdigest()
 
 

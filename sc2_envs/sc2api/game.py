@@ -102,7 +102,7 @@ class Game:
             else:
                 self._answer(request, response)
         except (RequestRefused, MatchError) as refusal:
-            response.error.append(f"{request.WhichOneof('request')}: {refusal}")
+            response.error.append(f"{request.WhichOneof('request') or 'an empty request'}: {refusal}")
         if self._view is not None and self.status in (_IN_GAME, _IN_REPLAY) and self._view.is_over:
             self.status = _ENDED
         response.status = self.status
@@ -111,7 +111,7 @@ class Game:
     def _answer(self, request: Any, response: Any) -> None:
         kind = request.WhichOneof("request")
         if kind not in self._handlers:
-            raise RequestRefused(f"not supported; there are {', '.join(self._handlers)}")
+            raise RequestRefused(f"this is not supported; there are {', '.join(self._handlers)}")
         handler, states = self._handlers[kind]
         if isinstance(self._view, Seat) and self.status == _IN_GAME:
             self._view.match.catch_up()
