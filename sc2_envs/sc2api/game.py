@@ -92,19 +92,17 @@ class Game:
     def handle(self, request: Any) -> Any:
         """The Response to a Request; whatever a client sends, this raises nothing."""
         response = sc_pb.Response()
-        if request.HasField("id"):
-            response.id = request.id
         try:
             if self._host is not None and request.WhichOneof("request") not in ("ping", "quit"):
-                response.CopyFrom(self._ask_host(request))
-                if request.HasField("id"):
-                    response.id = request.id
+                response = self._ask_host(request)
             else:
                 self._answer(request, response)
         except (RequestRefused, MatchError) as refusal:
             response.error.append(f"{request.WhichOneof('request') or 'an empty request'}: {refusal}")
         if self._view is not None and self.status in (_IN_GAME, _IN_REPLAY) and self._view.is_over:
             self.status = _ENDED
+        if request.HasField("id"):
+            response.id = request.id
         response.status = self.status
         return response
 
