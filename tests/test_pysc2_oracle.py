@@ -214,7 +214,7 @@ def busy_action(both, random):
 
 @pytest.mark.parametrize("choose", [random_action, busy_action])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("map_name", ("CollectMineralsAndGas", "BuildMarines"))
+@pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)
 @pytest.mark.filterwarnings("ignore:screen_size")
 def test_legal_actions(pair, map_name, sizes, choose):
     both = pair(map_name, *sizes, seed=5)
@@ -227,7 +227,7 @@ def test_legal_actions(pair, map_name, sizes, choose):
     assert len(set(both.carried_out)) >= 5, "the actions did too little to show anything"
 
 
-@pytest.mark.parametrize("map_name", ("CollectMineralsAndGas", "BuildMarines"))
+@pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)
 def test_whole_episodes_of_a_script(pair, map_name):
     """To the end of an episode, and into the next; by the script that plays well, where there is one."""
     both = pair(map_name, (84, 84), (64, 64), seed=6)
@@ -330,7 +330,7 @@ def test_pysc2s_own_tests_with_a_game(name):
     assert not result.failures and not result.errors, result.failures + result.errors
 
 
-@pytest.mark.parametrize("map_name", ("CollectMineralsAndGas", "BuildMarines"))
+@pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)
 def test_pysc2s_random_agent(map_name):
     agent = random_agent.RandomAgent()
     with sc2_env.SC2Env(
