@@ -1,5 +1,6 @@
 """The benchmarks: batches of real processes (interrupted, failing, continued), and what their records are made into."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -802,3 +803,76 @@ def test_throughput_prints_all_its_targets(tmp_path):
     assert len(content["targets"]) == 7
     assert {cell["way"] for cell in content["cells"]} >= {"async", "sync", "SC2Env.step", "batched, rollout"}
     assert "np.copyto" in done.stdout
+
+
+# ---- pysc2 on the engine -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pysc2_throughput(monkeypatch):
+    if importlib.util.find_spec("pysc2") is None:
+        pytest.skip("pysc2 is not installed")
+    import pysc2_throughput
+
+    # what the benchmark tells pysc2 to start must not outlast the test
+    monkeypatch.setattr(pysc2_throughput.run_config, "_priority", pysc2_throughput.run_config._priority)
+    return pysc2_throughput
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs core affinity")
+def test_pysc2_is_measured_over_the_websocket_and_in_process_beside_the_environments(pysc2_throughput, tmp_path):
+    env_id, before = "SC2MoveToBeacon-v0", common.available_cores()
+    # past the end of an episode, so that those who play one game go on playing the same one
+    args = pysc2_throughput.Args(env_ids=(env_id,), steps=125, repeats=2, games=2, output=tmp_path)
+    assert pysc2_throughput.main(args) in (0, 1)
+    assert common.available_cores() == before
+    assert "SC2PATH" not in os.environ
+    content = json.loads((tmp_path / "pysc2_throughput.json").read_text())
+    rates = content["rates"][env_id]
+    pysc2_ways = ["PySC2 over the websocket", "PySC2 in process"]
+    assert list(rates) == [*pysc2_ways, "SC2Env", "SC2VectorEnv, raw", "SC2VectorEnv, uint8"]
+    assert all(len(values) == 2 and min(values) > 0 for values in rates.values())
+    (target,) = content["targets"]
+    assert target["measured"] == pytest.approx(np.median(rates["SC2VectorEnv, raw"]) / np.median(rates[pysc2_ways[0]]))
+    splits = content["splits"][env_id]
+    assert list(splits) == pysc2_ways
+    for split in splits.values():
+        whole = split.pop("whole")
+        assert sum(split.values()) == pytest.approx(whole)
+        assert all(0 < part < whole for part in split.values()), split
+    # only one of them sends anything
+    assert splits[pysc2_ways[0]]["transport"] > splits[pysc2_ways[1]]["transport"]
+
+
+def test_pysc2_throughput_notices_that_not_the_same_game_was_played(pysc2_throughput):
+    class Player:
+        games = 1
+
+        def __init__(self, reward):
+            self.reward = reward
+
+        def prepare(self):
+            pass
+
+        def step(self):
+            pass
+
+    assert set(pysc2_throughput.measure({"a": Player(3.0), "b": Player(3.0), "c": Player(None)}, 1, 1)) == set("abc")
+    with pytest.raises(RuntimeError, match="different rewards.*'b': 4.0"):
+        pysc2_throughput.measure({"a": Player(3.0), "b": Player(4.0)}, steps=1, repeats=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs core affinity")
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"env_ids": ("SC2MoveToBacon-v0",)}, "SC2MoveToBacon-v0 is not one of"),
+        ({"steps": 0}, "--steps 0"),
+        ({"repeats": -1}, "--repeats -1"),
+        ({"games": 0}, "--games 0"),
+        ({"seed": -5}, "--seed -5"),
+    ],
+)
+def test_pysc2_throughput_refuses_what_it_does_not_know(pysc2_throughput, flags, message, capsys):
+    assert pysc2_throughput.main(pysc2_throughput.Args(**flags)) == 2
+    assert message in capsys.readouterr().err
