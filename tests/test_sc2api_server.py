@@ -53,7 +53,7 @@ class Game:
         print("blocked", flush=True)
         threading.Event().wait()
 
-server.make_game = lambda network: Game()
+server.make_game = lambda network, wait_seconds: Game()
 __main__.run()
 """
 

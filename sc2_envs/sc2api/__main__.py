@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import math
 import os
 import shlex
 import signal
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from sc2_envs.sc2api.network import address, listen
+from sc2_envs.sc2api.network import WAIT_SECONDS, address, listen
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         args = parse_arguments(arguments)
     if args.folder is not None:
         return _install(args.folder)
-    return _serve(args.listen, args.port, args.games, announce=args.announce)
+    return _serve(args.listen, args.port, args.games, args.wait, announce=args.announce)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,6 +49,13 @@ def make_parser() -> argparse.ArgumentParser:
         "--port", type=_port, default=5000, help="port of the first game, 0 = any (default: %(default)s)"
     )
     parser.add_argument("--games", type=int, default=1, help="games, one a port from --port on (default: %(default)s)")
+    parser.add_argument(
+        "--wait",
+        type=_seconds,
+        default=WAIT_SECONDS,
+        metavar="SECONDS",
+        help="how long a player waits for the other one, to join or to step (default and most: %(default)g)",
+    )
     parser.set_defaults(folder=None, announce=True)
     commands = parser.add_subparsers(title="other commands", metavar="")
     install = commands.add_parser("install", help="make a folder from which pysc2 starts this program")
@@ -76,7 +84,7 @@ def parse_as_the_game(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sc2_envs.sc2api", add_help=False, allow_abbrev=False)
     parser.add_argument("-listen", default="127.0.0.1")
     parser.add_argument("-port", type=_port, default=5000)
-    parser.set_defaults(folder=None, games=1, announce=False)
+    parser.set_defaults(folder=None, games=1, wait=WAIT_SECONDS, announce=False)
     args, _ = parser.parse_known_args(arguments)
     return args
 
@@ -87,7 +95,17 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _serve(host: str, port: int, games: int, announce: bool) -> int:
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= WAIT_SECONDS:
+        raise argparse.ArgumentTypeError(f"a wait is above 0 and at most {WAIT_SECONDS:g} seconds, not {text!r}")
+    return seconds
+
+
+def _serve(host: str, port: int, games: int, wait: float, announce: bool) -> int:
     try:
         # before the long imports: pysc2 waits for a second when nobody listens
         sockets = [listen(host, port and port + number) for number in range(games)]
@@ -100,7 +118,7 @@ def _serve(host: str, port: int, games: int, announce: bool) -> int:
         from sc2_envs.sc2api import server
     except ModuleNotFoundError as error:
         return _fail(f"{error.name} is missing: python -m pip install 'sc2-envs[server]'")
-    server.serve(sockets, server.TcpNetwork(host))
+    server.serve(sockets, server.TcpNetwork(host), wait)
     return 0
 
 

@@ -19,6 +19,7 @@ from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 
 NO_OP = int(FunctionKind.no_op)
 MAX_TAGS = 1_000  # of one command; there are never so many units
+MAX_TAG = 2**63 - 1  # the protocol's tags go beyond, those of units do not
 
 
 class Call(NamedTuple):
@@ -164,14 +165,14 @@ def _raw(action: Any) -> RawCommand | RawCameraMove:
         return RawCameraMove(_finite(centre.x), _finite(centre.y))
     if kind == "unit_command":
         command = action.unit_command
-        if len(command.unit_tags) > MAX_TAGS:
+        if len(command.unit_tags) > MAX_TAGS or command.target_unit_tag > MAX_TAG:
             raise ActionRefused(error_pb2.Error)
         has_target = command.WhichOneof("target") is not None
         return RawCommand(
             function=_function_of_ability(
                 command.ability_id, FunctionKind.cmd_screen if has_target else FunctionKind.cmd_quick
             ),
-            tags=tuple(command.unit_tags),
+            tags=tuple(tag for tag in command.unit_tags if tag <= MAX_TAG),
             x=_finite(command.target_world_space_pos.x),
             y=_finite(command.target_world_space_pos.y),
             target=command.target_unit_tag,

@@ -17,20 +17,16 @@ from s2clientprotocol import common_pb2
 from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.batch import entropy
-from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.sc2api.data import write_data
 from sc2_envs.sc2api.maps import SANDBOX, asked_map, engine_map, local_paths
-from sc2_envs.sc2api.match import Match, MatchError, Player, Seat, Setup
-from sc2_envs.sc2api.network import LocalNetwork, Network, check_port
-from sc2_envs.sc2api.pictures import problem_of_render
+from sc2_envs.sc2api.match import Match, MatchError, Player, Seat, Setup, problem_of_options
+from sc2_envs.sc2api.network import WAIT_SECONDS, LocalNetwork, Network, check_port
 from sc2_envs.sc2api.playback import Playback
 from sc2_envs.sc2api.replays import MAX_TEXT, Replay, ReplayError, write_replay_info
 from sc2_envs.sc2api.version import BUILD, DATA_VERSION, GAME_VERSION
-from sc2_envs.spaces import MAX_SIDE
 
 MAX_MAP_BYTES = 16 << 20  # of map data, which nobody reads
 MAX_NAME = MAX_TEXT  # characters of a player's name, and of a map's path
-WAIT_SECONDS = 300.0  # less than the 360 s that pysc2 waits for an answer
 
 _LAUNCHED, _INIT_GAME, _IN_GAME = sc_pb.launched, sc_pb.init_game, sc_pb.in_game
 _IN_REPLAY, _ENDED, _QUIT = sc_pb.in_replay, sc_pb.ended, sc_pb.quit
@@ -213,6 +209,8 @@ class Game:
             raise RequestRefused(f"server_ports.game_port {port}: {error}") from error
 
     def _restart_game(self, request: Any, answer: Any) -> None:
+        if isinstance(self._view, Playback):
+            raise RequestRefused("a replay is not restarted: start it anew")
         match = self._playing.match
         if match.participants > 1:
             answer.error = sc_pb.ResponseRestartGame.LaunchError
@@ -291,7 +289,7 @@ class Game:
             answer.error = errors.InvalidReplayPath if request.HasField("replay_path") else errors.MissingReplay
             answer.error_details = "a replay is played from replay_data"
             return
-        problem = _problem_of_options(request.options) if request.HasField("options") else "options are not set"
+        problem = problem_of_options(request.options) if request.HasField("options") else "options are not set"
         if problem is not None:
             answer.error, answer.error_details = errors.MissingOptions, problem
             return
@@ -337,6 +335,8 @@ def _problem_of_creating(request: Any) -> tuple[int, str] | None:
     if len(request.local_map.map_data) > MAX_MAP_BYTES:
         return errors.InvalidMapData, f"map_data of {len(request.local_map.map_data)} bytes: at most {MAX_MAP_BYTES}"
     path = request.local_map.map_path
+    if not isinstance(path, str):
+        return errors.InvalidMapPath, f"local_map.map_path {path[:200]!r} is not UTF-8"
     if request.HasField("battlenet_map_name"):
         return errors.InvalidMapName, "there are no maps of Battle.net, only local ones"
     if not path:
@@ -362,6 +362,9 @@ def _problem_of_creating(request: Any) -> tuple[int, str] | None:
     for setup in request.player_setup:
         if setup.type == sc_pb.Computer and setup.race == common_pb2.NoRace:
             return errors.InvalidPlayerSetup, "a computer needs a race"
+        problem = _problem_of_name(setup.player_name)
+        if problem is not None:
+            return errors.InvalidPlayerSetup, problem
     return None
 
 
@@ -372,28 +375,20 @@ def _problem_of_joining(request: Any, setup: Setup, is_guest: bool) -> tuple[int
         return errors.MissingParticipation, "a game is joined by a player with a race, not by an observer"
     if not request.HasField("options"):
         return errors.MissingOptions, "options are not set"
-    if len(request.player_name) > MAX_NAME:
-        return errors.NoSpaceForUser, f"player_name of {len(request.player_name)} characters: at most {MAX_NAME}"
+    problem = _problem_of_name(request.player_name)
+    if problem is not None:
+        return errors.NoSpaceForUser, problem
     if sum(not player.is_computer for player in setup.players) > 1 and not is_guest:
         try:
             check_port(request.server_ports.game_port)
         except ValueError as error:
             return errors.MissingPorts, f"server_ports.game_port: {error}"
-    problem = _problem_of_options(request.options, setup.map_path)
+    problem = problem_of_options(request.options, setup.map_path)
     return None if problem is None else (errors.FeatureUnsupported, problem)
 
 
-def _problem_of_options(options: Any, map_path: str | None = None) -> str | None:
-    """Why a game cannot be looked at in this way; None where it can."""
-    crops = options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area
-    if crops and map_path is not None and engine_map(map_path) != SANDBOX:
-        # all of the sandbox is playable
-        return "the map cannot be cropped to its playable area"
-    if options.HasField("feature_layer"):
-        setup = options.feature_layer
-        sides = (setup.resolution.x, setup.resolution.y, setup.minimap_resolution.x, setup.minimap_resolution.y)
-        if not all(1 <= side <= MAX_SIDE for side in sides):
-            return f"feature_layer: sides of {sides} pixels: each can have 1 to {MAX_SIDE}"
-        if setup.HasField("width") and setup.width != CAMERA_WIDTH:
-            return f"feature_layer: the camera is {CAMERA_WIDTH:g} wide and cannot be {setup.width:g}"
-    return problem_of_render(options.render) if options.HasField("render") else None
+def _problem_of_name(name: str | bytes) -> str | None:
+    """Why a player cannot be called so; None where that is possible."""
+    if isinstance(name, bytes):  # protobuf gives a string as it came, where that is no text
+        return f"player_name {name[:200]!r} is not UTF-8"
+    return f"player_name of {len(name)} characters: at most {MAX_NAME}" if len(name) > MAX_NAME else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from s2clientprotocol import sc2api_pb2 as sc_pb
 from sc2_envs.actions import ARGUMENT_NAMES, FUNCTIONS
 from sc2_envs.engine import ENGINE_VERSION, Games, Interface
 from sc2_envs.engine.alerts import ALERT_ERROR
+from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.debug import DebugRefused
 from sc2_envs.engine.errors import FINE
 from sc2_envs.engine.outcome import Outcome, outcome
@@ -29,18 +31,30 @@ from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.sc2api.actions import NO_OP, ActionRefused, Call, Translator
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 from sc2_envs.sc2api.debugging import carry_out_debug
-from sc2_envs.sc2api.maps import bounds, engine_map, shown_map, start_locations
+from sc2_envs.sc2api.maps import SANDBOX, bounds, engine_map, shown_map, start_locations
 from sc2_envs.sc2api.observation import Observer
 from sc2_envs.sc2api.opponents import ACT_PERIOD, Opponent, make_opponent
+from sc2_envs.sc2api.pictures import problem_of_render
 from sc2_envs.sc2api.queries import QueryRefused, answer_query
-from sc2_envs.sc2api.replays import CHECKSUM_LOOPS, LOOPS_A_SECOND, Entry, Kind, Replay, checksum
+from sc2_envs.sc2api.replays import (
+    CHECKSUM_LOOPS,
+    LOOPS_A_SECOND,
+    MAX_MESSAGE_SIZE,
+    Entry,
+    Kind,
+    Replay,
+    checksum,
+)
 from sc2_envs.sc2api.replays import Player as ReplayPlayer
+from sc2_envs.spaces import MAX_SIDE
 
 MAX_STEP = 10_000  # game loops of one step, or of real time between two requests
 MAX_ACTIONS = 1_000  # of a player between two game loops
 MAX_CHAT = 1_000  # characters of a message
 MAX_DEBUG = 1_000  # debug commands of one request
-MAX_RECORDED = 16 << 20  # bytes of what was done in an episode; a longer one cannot be saved as a replay
+MAX_CREATED = 1_000  # units that they create
+MAX_NEWS = 10_000  # of a kind that are kept for the next observation, the latest ones
+MAX_RECORDED = 8 << 20  # bytes of what was done in an episode; a longer one cannot be saved as a replay
 
 _RESULTS = {Outcome.VICTORY: sc_pb.Victory, Outcome.DEFEAT: sc_pb.Defeat, Outcome.TIE: sc_pb.Tie}
 
@@ -444,10 +458,10 @@ class Seat(View):
         self.target = 0  # the game loop that the client has asked for
         self._pending: list[tuple[Call | RawCommand | RawCameraMove | None, Any]] = []  # None: a chat message
         # what the next observation tells of the time since the last one
-        self._executed: list[Any] = []
-        self._errors: list[Any] = []
+        self._executed: deque[Any] = deque(maxlen=MAX_NEWS)
+        self._errors: deque[Any] = deque(maxlen=MAX_NEWS)
         self._alerts = 0
-        self._chat: list[Any] = []
+        self._chat: deque[Any] = deque(maxlen=MAX_NEWS)
 
     # ---- actions ----
 
@@ -465,8 +479,12 @@ class Seat(View):
             return [self._keep(action) for action in actions]
 
     def _keep(self, action: Any) -> int:
+        if action.ByteSize() > MAX_MESSAGE_SIZE:  # a replay holds no larger ones
+            return error_pb2.Error
         if action.HasField("action_chat"):
-            if len(action.action_chat.message) > MAX_CHAT:
+            message = action.action_chat.message
+            # protobuf gives a string as it came, where that is no text
+            if not isinstance(message, str) or len(message) > MAX_CHAT:
                 return error_pb2.Error
             self._pending.append((None, action))
             return error_pb2.Success
@@ -556,8 +574,13 @@ class Seat(View):
         """
         if len(commands) > MAX_DEBUG:
             raise MatchError(f"{len(commands)} commands: at most {MAX_DEBUG} in one request")
+        created = sum(command.create_unit.quantity for command in commands if command.HasField("create_unit"))
+        if created > MAX_CREATED:
+            raise MatchError(f"create_unit: {created} units: at most {MAX_CREATED} in one request")
         with self.match.undisturbed():
             for command in commands:
+                if command.ByteSize() > MAX_MESSAGE_SIZE:  # no replay could hold it
+                    raise MatchError(f"a command of {command.ByteSize()} bytes: at most {MAX_MESSAGE_SIZE}")
                 self.match.record(self.player, Kind.DEBUG, command)
                 try:
                     carry_out_debug(self.games, command)
@@ -591,12 +614,32 @@ class Seat(View):
         answer.action_errors.extend(self._errors)
         answer.chat.extend(self._chat)
         answer.observation.alerts.extend(alert for alert in sorted(sc_pb.Alert.values()) if self._alerts >> alert & 1)
-        self._executed, self._errors, self._alerts, self._chat = [], [], 0, []
+        self._alerts = 0
+        for news in (self._executed, self._errors, self._chat):
+            news.clear()
         (observer or self.observer).write(answer.observation, disable_fog)
         for number in range(1, len(self.match.setup.players) + 1):
             result = self.match.result(number)
             if result is not None:
                 answer.player_result.add(player_id=number, result=result)
+
+
+def problem_of_options(options: Any, map_path: str | None = None) -> str | None:
+    """Why a game cannot be looked at in this way; None where it can."""
+    if options.ByteSize() > MAX_MESSAGE_SIZE:
+        return f"options of {options.ByteSize()} bytes: at most {MAX_MESSAGE_SIZE}"
+    crops = options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area
+    if crops and map_path is not None and engine_map(map_path) != SANDBOX:
+        # all of the sandbox is playable
+        return "the map cannot be cropped to its playable area"
+    if options.HasField("feature_layer"):
+        setup = options.feature_layer
+        sides = (setup.resolution.x, setup.resolution.y, setup.minimap_resolution.x, setup.minimap_resolution.y)
+        if not all(1 <= side <= MAX_SIDE for side in sides):
+            return f"feature_layer: sides of {sides} pixels: each can have 1 to {MAX_SIDE}"
+        if setup.HasField("width") and setup.width != CAMERA_WIDTH:
+            return f"feature_layer: the camera is {CAMERA_WIDTH:g} wide and cannot be {setup.width:g}"
+    return problem_of_render(options.render) if options.HasField("render") else None
 
 
 def sizes_of(setup: Any) -> Interface:

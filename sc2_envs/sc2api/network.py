@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+WAIT_SECONDS = 300.0
+"""How long a player waits for the other one: less than the 360 s that pysc2 waits for an answer."""
+
 Handle = Callable[[Any], Any]
 """Answers a Request (`sc2api_pb2.Request`) with a Response; may block."""
 

@@ -10,9 +10,11 @@ from typing import Any
 from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.engine import ENGINE_VERSION
-from sc2_envs.sc2api.maps import engine_map
-from sc2_envs.sc2api.match import MAX_STEP, Match, MatchError, Player, Setup, View
+from sc2_envs.sc2api.maps import SANDBOX, engine_map
+from sc2_envs.sc2api.match import MAX_STEP, Match, MatchError, Player, Setup, View, problem_of_options
 from sc2_envs.sc2api.replays import Entry, Kind, Replay, ReplayError
+
+MAX_WORK = 2_000  # entries that are done again in one step, and units that they create
 
 
 class Playback(View):
@@ -39,8 +41,15 @@ class Playback(View):
         participants = [other.player_id for other in replay.players if other.type == sc_pb.Participant]
         if player not in participants:
             raise LookupError(f"observed_player_id {player}: the players are {', '.join(map(str, participants))}")
+        _check_players(replay)
         players = tuple(
-            Player(other.type, other.race_requested, other.difficulty or 0, other.name, other.ai_build or 0)
+            Player(
+                other.type,
+                other.race_requested,
+                other.difficulty or sc_pb.VeryEasy,
+                other.name,
+                other.ai_build or sc_pb.RandomBuild,
+            )
             for other in replay.players
         )
         match = Match(Setup(replay.map_path, players, replay.seed), 0.0, replay.random_numbers)
@@ -64,13 +73,21 @@ class Playback(View):
         """Play on, to the end at most.
 
         Raises:
-            MatchError: the step is too long, or the game departs from the one that was recorded.
+            MatchError: the step is too long, the game departs from the one that was recorded, or more was done in it
+                than one step does again; then it is played as far as that.
         """
         if game_loops > MAX_STEP:
             raise MatchError(f"a step of {game_loops} game loops: at most {MAX_STEP}")
         target = min(self.game_loop + game_loops, self._replay.game_loops)
+        work = 0
         while self.game_loop < target and not self.match.is_over:
             while self._entries and self._entries[0].game_loop == self.game_loop:
+                work += _work(self._entries[0])
+                if work > MAX_WORK:
+                    raise MatchError(
+                        f"too much was done in {game_loops} game loops: game loop {self.game_loop} has been reached, "
+                        "step on from there"
+                    )
                 self._do_again(self._entries.popleft())
             self.match.advance(min(target, self._entries[0].game_loop) if self._entries else target)
             taken = self.match.checksums
@@ -115,8 +132,8 @@ class Playback(View):
                 action.ClearField(name)
                 continue
             for point, before, now in _points(spatial, old, new):
-                point.x = int((point.x + 0.5) * now.x / before.x)
-                point.y = int((point.y + 0.5) * now.y / before.y)
+                point.x = _pixel((point.x + 0.5) * now.x / before.x, now.x)
+                point.y = _pixel((point.y + 0.5) * now.y / before.y, now.y)
 
     # ---- the camera of who looks ----
 
@@ -148,6 +165,32 @@ class Playback(View):
             yield
         finally:
             world["camera_x"][index], world["camera_y"][index] = before
+
+
+def _check_players(replay: Replay) -> None:
+    """Whether a replay's players can play its map, look at it as they did, and have done what they have done."""
+    kinds = [player.type for player in replay.players]
+    if len(kinds) != (2 if replay.map_played == SANDBOX else 1):
+        raise ReplayError(f"{replay.map_played} is not played by {len(kinds)}")
+    for player in replay.players:
+        if player.type == sc_pb.Participant:
+            options = sc_pb.InterfaceOptions.FromString(player.options)
+            problem = problem_of_options(options, replay.map_path)
+            if problem is not None:
+                raise ReplayError(f"player {player.player_id}: {problem}")
+    for number, entry in enumerate(replay.entries):
+        if kinds[entry.player_id - 1] != sc_pb.Participant:
+            raise ReplayError(f"entry {number}: player {entry.player_id} is a computer")
+
+
+def _work(entry: Entry) -> int:
+    """How much it takes to do something again."""
+    return 1 + entry.parsed().create_unit.quantity if entry.kind == Kind.DEBUG else 1
+
+
+def _pixel(position: float, size: int) -> int:
+    """The nearest pixel: what was not carried out may be anywhere."""
+    return int(min(max(position, 0), size - 1))
 
 
 def _points(spatial: Any, old: Any, new: Any) -> Iterator[tuple[Any, Any, Any]]:

@@ -53,8 +53,8 @@ CHECKSUM_LOOPS = 448
 """Game loops from one checksum to the next: 20 s"""
 
 MAX_HEAD_SIZE = 64 * 2**10
-MAX_LOG_SIZE = 48 * 2**20  # unpacked; packed, it always fits into an archive
-MAX_ENTRIES = 2**20
+MAX_LOG_SIZE = 16 * 2**20  # unpacked; packed, it always fits into an archive
+MAX_ENTRIES = 2**17
 MAX_MESSAGE_SIZE = 64 * 2**10
 MAX_TEXT = 255  # characters
 

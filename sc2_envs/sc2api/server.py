@@ -29,7 +29,7 @@ from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as serve_websocket
 
-from sc2_envs.sc2api.network import Handle, LocalNetwork, Network, address, check_port, listen
+from sc2_envs.sc2api.network import WAIT_SECONDS, Handle, LocalNetwork, Network, address, check_port, listen
 
 PATH = "/sc2api"
 
@@ -49,32 +49,37 @@ _TRANSPORT_LOG.setLevel(logging.CRITICAL)
 _LEAVING = ("leave_game", "quit")
 
 
-def make_game(network: Network) -> Any:
+def make_game(network: Network, wait_seconds: float) -> Any:
     """A game as StarCraft II is when it has just been started; loads the engine, or compiles it."""
     from sc2_envs.engine import compile_engine
     from sc2_envs.sc2api.game import Game
 
     compile_engine()
-    return Game(network)
+    return Game(network, wait_seconds)
 
 
-def serve(sockets: Sequence[socket.socket], network: Network) -> None:
+def serve(sockets: Sequence[socket.socket], network: Network, wait_seconds: float = WAIT_SECONDS) -> None:
     """Serve a game at each of these listening sockets, until all of them have quit.
 
     Connections are accepted at once; the first requests wait until the engine has been loaded, or compiled.
+
+    Args:
+        sockets: listening ones.
+        network: where games of two players find each other.
+        wait_seconds: how long a player waits for the other one, to join or to step.
     """
     games: list[Future[Any]] = [Future() for _ in sockets]
     endpoints = [Endpoint(bound, _when_ready(game)) for bound, game in zip(sockets, games, strict=True)]
-    threading.Thread(target=_make_games, args=(games, network), name="engine", daemon=True).start()
+    threading.Thread(target=_make_games, args=(games, network, wait_seconds), name="engine", daemon=True).start()
     for endpoint in endpoints:
         # a wait without an end would not let signals through on Windows
         while not endpoint.ended.wait(timeout=1.0):
             pass
 
 
-def _make_games(games: Sequence[Future[Any]], network: Network) -> None:
+def _make_games(games: Sequence[Future[Any]], network: Network, wait_seconds: float) -> None:
     try:
-        made = [make_game(network) for _ in games]
+        made = [make_game(network, wait_seconds) for _ in games]
     except Exception as error:
         _LOG.exception("the engine cannot be loaded")
         for game in games:
@@ -176,7 +181,7 @@ class Endpoint:
         message = connection.recv(decode=False)
         try:
             request = sc_pb.Request.FromString(message)
-        except DecodeError as error:
+        except (DecodeError, UnicodeDecodeError) as error:  # the latter from protobuf in pure Python
             connection.send(self._failure(f"a message of {len(message)} bytes is not a Request: {error}"))
             return ""
         answer = self._answer(request)
