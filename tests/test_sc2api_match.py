@@ -133,9 +133,18 @@ def test_the_sandbox_says_that_it_is_one():
     me, computer = info.player_info
     assert (me.player_id, me.type, me.race_requested) == (1, PARTICIPANT, common_pb2.Random)
     assert (computer.player_id, computer.type, computer.difficulty) == (2, COMPUTER, sc_pb.Medium)
-    centres = {(point.x, point.y) for point in info.start_raw.start_locations}
+
+
+@pytest.mark.parametrize("seats", [(PARTICIPANT, COMPUTER), (COMPUTER, PARTICIPANT)])
+def test_a_player_is_told_where_the_other_one_begins_and_not_its_own_place(seats):
+    game = play(*seats)
+    info = send(game, game_info=sc_pb.RequestGameInfo())
     (base,) = units(observe(game), COMMAND_CENTER)
-    assert (base.pos.x, base.pos.y) in centres and len(centres) == 2
+    (start,) = info.start_raw.start_locations
+    # the opposite corner
+    assert (start.x, start.y) == (64 - base.pos.x, 64 - base.pos.y)
+    step(game, 10)
+    assert send(game, game_info=sc_pb.RequestGameInfo()).start_raw == info.start_raw
 
 
 @pytest.mark.parametrize("name", ["Flat32", "Flat64", "Simple64", "Simple96"])

@@ -27,6 +27,7 @@ from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.debug import DebugRefused
 from sc2_envs.engine.errors import FINE
 from sc2_envs.engine.outcome import Outcome, outcome
+from sc2_envs.engine.units import COMMAND_CENTER
 from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.sc2api.actions import NO_OP, ActionRefused, Call, Translator
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
@@ -196,6 +197,10 @@ class Match:
     def _begin(self) -> None:
         self._random_numbers = int(self.worlds["random_counter"][0])
         self._first.reset()
+        world = self.worlds[0]
+        bases = world["type"] == COMMAND_CENTER
+        places = zip(world["x"][bases].tolist(), world["y"][bases].tolist(), strict=True)
+        self._starts = dict(zip(world["owner"][bases].tolist(), places, strict=True))
         for seat in self._seats.values():
             seat.forget()
         self._opponents: list[Opponent] = [
@@ -210,6 +215,13 @@ class Match:
         self._clock = time.monotonic()
         self._begun = True
         self._turn.notify_all()
+
+    def starts_of_others(self, player: int) -> list[tuple[float, float]]:
+        """Where the other players of a melee can have begun, in world units.
+
+        The game tells a player all places but its own: s2client-api and python-sc2 take them for the enemy's.
+        """
+        return [place for place in start_locations(self.setup.map_path) if place != self._starts[player]]
 
     def _wait(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
         if not self._turn.wait_for(condition, self._wait_seconds):
@@ -425,7 +437,7 @@ class View:
         (left, bottom), (right, top) = bounds(setup.map_path)
         start.playable_area.p0.x, start.playable_area.p0.y = left, bottom
         start.playable_area.p1.x, start.playable_area.p1.y = right, top
-        for x, y in start_locations(setup.map_path):
+        for x, y in self.match.starts_of_others(self.player):
             start.start_locations.add(x=x, y=y)
         with self.match.undisturbed():
             self.observer.write_grid(start.pathing_grid, "pathable")
