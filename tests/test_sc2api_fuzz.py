@@ -1,0 +1,643 @@
+"""The protocol under attack: whatever a client sends, a game answers it, in time, and plays on.
+
+Requests are made from the protocol's own descriptors: sensible ones, the same with wild values in some fields, wild
+ones, and all of these with damaged bytes. Everything follows from a seed. A failure names the seed, the number of the
+request and the request itself.
+"""
+
+import importlib.util
+import itertools
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sc2_envs import pysc2_compat
+
+for needed in ("s2clientprotocol", "websockets"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed", allow_module_level=True)
+pysc2_compat.install()
+
+from google.protobuf.descriptor import FieldDescriptor  # noqa: E402 (only after pysc2_compat)
+from google.protobuf.message import DecodeError  # noqa: E402
+from s2clientprotocol import common_pb2, debug_pb2, error_pb2  # noqa: E402
+from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
+
+from sc2_envs.engine.abilities import ABILITIES, GENERAL  # noqa: E402
+from sc2_envs.engine.units import TABLE  # noqa: E402
+from sc2_envs.sc2api import game as game_module  # noqa: E402
+from sc2_envs.sc2api.game import Game  # noqa: E402
+from sc2_envs.sc2api.maps import engine_map, local_paths  # noqa: E402
+from sc2_envs.sc2api.network import LocalNetwork  # noqa: E402
+from sc2_envs.sc2api.replays import CHECKSUM_LOOPS, Entry, Kind, Replay, ReplayError  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+ANSWERED = 5.0  # seconds for an answer: five times what a game may take, for tests on loaded machines
+WAIT = 0.2  # seconds that a participant waits for the other one here
+
+KINDS = [field.name for field in sc_pb.Request.DESCRIPTOR.oneofs_by_name["request"].fields]
+MOST_KEPT = 8  # replays, and units' tags 32 times as many
+
+INTEGERS = {
+    FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
+    FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
+    FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
+}
+FLOATS = (math.nan, math.inf, -math.inf, -0.0, 3.4e38, -3.4e38, 1e-40, 1e9, -1.0, 63.999, 64.0)
+TEXTS = ("", "\0", "x" * 300, "x" * 100_000, "é\U0001f47e" * 40, "../../etc/passwd", "Melee\\Simple64.SC2Map", "%s{}")
+NO_UTF8 = b"\xff\xfe\x80Simple64"
+
+
+class Maker:
+    """Makes requests from a stream of random numbers; what answers tell of goes into later requests.
+
+    `tags` and `replays` are those that have been seen.
+    """
+
+    def __init__(self, seed, port=5300):
+        self.random = np.random.default_rng(seed)
+        self.port = port
+        self.tags = [1]
+        self.replays = [b""]
+
+    def chance(self, share):
+        return self.random.random() < share
+
+    def pick(self, values, weights=None):
+        if weights is None:
+            return values[self.random.integers(len(values))]
+        return values[self.random.choice(len(values), p=np.array(weights) / np.sum(weights))]
+
+    def number(self, low, high):
+        """An int from low to high, both possible."""
+        return int(self.random.integers(low, high, endpoint=True))
+
+    # ---- what the protocol allows ----
+
+    def value(self, field):
+        """Any value of a field that holds no message."""
+        if field.type in INTEGERS:
+            low, high = INTEGERS[field.type]
+            near = self.pick((0, 1, 2, 48, self.pick(self.tags)))
+            return self.pick((low, high, high // 2 + 1, min(near, high), self.number(max(low, -5), 5000)))
+        if field.type in (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE):
+            return float(self.pick((self.pick(FLOATS), self.random.uniform(-5, 70))))
+        if field.type == FieldDescriptor.TYPE_BOOL:
+            return self.chance(0.5)
+        if field.type == FieldDescriptor.TYPE_ENUM:
+            return self.pick([value.number for value in field.enum_type.values])
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return self.pick((b"", self.random.bytes(50), self.damage(self.pick(self.replays)), bytes(100_000)))
+        assert field.type == FieldDescriptor.TYPE_STRING, field.type
+        return self.pick(TEXTS)
+
+    def fill(self, message, share=0.5, depth=0):
+        """Give some of a message's fields any value."""
+        for field in message.DESCRIPTOR.fields:
+            if self.chance(share):
+                self.fill_field(message, field, share, depth)
+
+    def fill_field(self, message, field, share=0.5, depth=0):
+        name, repeated = field.name, is_repeated(field)
+        if field.message_type is not None:
+            if depth > 6:
+                return
+            for _ in range(self.pick((0, 1, 3, 30), (2, 6, 3, 0.2)) if repeated else 1):
+                part = getattr(message, name).add() if repeated else getattr(message, name)
+                part.SetInParent()
+                self.fill(part, share, depth + 1)
+        elif repeated:
+            getattr(message, name).extend(self.value(field) for _ in range(self.pick((0, 1, 5, 2000), (2, 6, 3, 0.1))))
+        elif field.type == FieldDescriptor.TYPE_ENUM and self.chance(0.2):
+            message.MergeFromString(key(field, 0) + varint(self.pick((0, 77, 2**31 - 1, 2**64 - 1))))
+        elif field.type == FieldDescriptor.TYPE_STRING and self.chance(0.2):
+            message.MergeFromString(key(field, 2) + varint(len(NO_UTF8)) + NO_UTF8)
+        else:
+            setattr(message, name, self.value(field))
+
+    def disturb(self, message):
+        """Change a field or two somewhere in a message."""
+        for _ in range(self.number(1, 2)):
+            part = message
+            while True:
+                parts = [
+                    child
+                    for field, value in part.ListFields()
+                    if field.message_type is not None
+                    for child in (value if is_repeated(field) else [value])
+                ]
+                if not parts or self.chance(0.2):
+                    break
+                part = self.pick(parts)
+            if part.DESCRIPTOR.fields:
+                field = self.pick(list(part.DESCRIPTOR.fields))
+                if self.chance(0.3):
+                    part.ClearField(field.name)
+                else:
+                    self.fill_field(part, field)
+
+    def damage(self, data):
+        """Bytes with some changed, cut out or put in."""
+        damaged = bytearray(data)
+        for _ in range(self.number(1, 4)):
+            place = self.number(0, len(damaged))
+            change = self.number(0, 3)
+            if change == 0 and place < len(damaged):
+                damaged[place] ^= 1 << self.number(0, 7)
+            elif change == 1:
+                del damaged[place : place + self.number(1, 20)]
+            elif change == 2:
+                damaged[place:place] = self.random.bytes(self.number(1, 20))
+            elif place < len(damaged):
+                damaged[place] = self.pick((0, 1, 0x7F, 0x80, 0xFF))
+        return bytes(damaged)
+
+    # ---- requests ----
+
+    def request(self, status):
+        """A request to a game of this status; most are possible there."""
+        kind = self.pick(KINDS) if self.chance(0.08) else self.pick(*zip(*LIKELY[status].items(), strict=True))
+        request = sc_pb.Request()
+        part = getattr(request, kind)
+        part.SetInParent()
+        manner = self.pick(("sensible", "disturbed", "wild", "damaged", "double"), (60, 20, 8, 8, 1))
+        if manner == "wild" or not hasattr(self, kind):
+            self.fill(part, share=float(self.random.random()))
+        else:
+            getattr(self, kind)(part)
+        if manner == "disturbed":
+            self.disturb(part)
+        elif manner == "damaged":
+            request = self.damaged(request)
+        elif manner == "double":
+            getattr(request, self.pick(KINDS)).SetInParent()
+        if self.chance(0.3):
+            request.id = self.number(0, 2**32 - 1)
+        return request
+
+    def damaged(self, request):
+        """The request that is left of one with damaged bytes, if it is one."""
+        data = request.SerializeToString()
+        for _ in range(20):
+            try:
+                return sc_pb.Request.FromString(self.damage(data))
+            except DecodeError:
+                pass
+        return sc_pb.Request()
+
+    def create_game(self, request):
+        request.random_seed = self.number(0, 2**32 - 1)
+        request.local_map.map_path = self.pick(local_paths())
+        request.realtime, request.disable_fog = self.chance(0.05), self.chance(0.3)
+        request.player_setup.add(type=sc_pb.Participant)
+        if request.local_map.map_path.startswith("Melee"):
+            setup = request.player_setup.add(type=sc_pb.Computer, race=common_pb2.Terran)
+            setup.difficulty = self.pick(sc_pb.Difficulty.values())
+            if self.chance(0.1):
+                setup.type = sc_pb.Participant
+            if self.chance(0.3):
+                request.player_setup.reverse()
+
+    def join_game(self, request):
+        request.race, request.player_name = self.number(1, 4), self.pick(("", "somebody"))
+        self.options(request.options)
+        request.server_ports.game_port = self.port
+
+    def options(self, options):
+        options.raw, options.score, options.raw_affects_selection = (self.chance(0.7) for _ in range(3))
+        for name, share in (("feature_layer", 0.8), ("render", 0.2)):
+            if self.chance(share):
+                setup = getattr(options, name)
+                for size in (setup.resolution, setup.minimap_resolution):
+                    size.x, size.y = (self.pick((1, 2, 7, 32, 64, 84, 200)) for _ in range(2))
+                if self.chance(0.01):
+                    setup.resolution.x = setup.resolution.y = self.number(900, 1000)
+
+    def start_replay(self, request):
+        request.replay_data = self.replay()
+        request.observed_player_id = self.pick((1, 2, 0, 3), (8, 2, 1, 1))
+        self.options(request.options)
+        request.disable_fog = self.chance(0.3)
+
+    def replay_info(self, request):
+        request.replay_data = self.replay()
+
+    def replay(self):
+        replay = self.pick(self.replays)
+        return self.pick((replay, self.damage(replay), self.forge(replay)), (6, 2, 3))
+
+    def forge(self, data):
+        """A replay that is whole, and tells of another game than was played."""
+        try:
+            replay = Replay.from_bytes(data)
+            for _ in range(self.number(1, 2)):
+                replay = replace(replay, **self.forged_fields(replay))
+            return replay.to_bytes()
+        except ReplayError:  # not everything can be told
+            return data
+
+    def forged_fields(self, replay):
+        what = self.number(0, 6)
+        if what == 0:
+            path = self.pick(local_paths())
+            return {"map_path": path, "map_played": engine_map(path)}
+        if what == 1:
+            return {"seed": self.pick((0, 1, 2**128 - 1)), "random_numbers": self.pick((0, 7, 2**64 - 1))}
+        if what == 2:
+            game_loops = self.pick((0, 1, 447, 448, 100_000))
+            filled = (*replay.checksums, *range(300))[: game_loops // CHECKSUM_LOOPS + 1]
+            return {"game_loops": game_loops, "entries": (), "checksums": filled}
+        if what in (3, 4):
+            return {"players": self.forged_players(replay.players)}
+        entries = [
+            Entry(self.number(0, replay.game_loops), self.number(1, len(replay.players)), *self.forged_message())
+            for _ in range(self.pick((1, 20, 3000), (5, 5, 0.5)))
+        ]
+        return {"entries": tuple(sorted((*replay.entries, *entries), key=lambda entry: entry.game_loop))}
+
+    def forged_message(self):
+        kind = self.pick(list(Kind))
+        message = {Kind.ACTION: sc_pb.RequestAction, Kind.DEBUG: sc_pb.RequestDebug}.get(kind, sc_pb.RequestLeaveGame)()
+        if kind == Kind.ACTION:
+            self.action(message)
+        elif kind == Kind.DEBUG:
+            self.debug(message)
+        done = [*getattr(message, "actions", ()), *getattr(message, "debug", ())]
+        if done and self.chance(0.3):
+            self.disturb(done[0])
+        return kind, done[0].SerializeToString() if done else b""
+
+    def forged_players(self, players):
+        forged = []
+        for player in players:
+            options = sc_pb.InterfaceOptions.FromString(player.options)
+            (self.disturb if self.chance(0.5) else self.fill)(options)
+            changes = {
+                "options": options.SerializeToString(),
+                "type": self.pick((sc_pb.Participant, sc_pb.Computer)),
+                "race_requested": self.number(0, 4),
+                "difficulty": self.pick((None, 1, 10)),
+                "ai_build": self.pick((None, 1, 6)),
+                "name": self.pick(("", "x" * 255)),
+                "result": self.number(1, 4),
+            }
+            name = self.pick(list(changes))
+            forged.append(replace(player, **{name: changes[name]}))
+        if self.chance(0.2):
+            forged = [replace(forged[0], player_id=number + 1) for number in range(self.number(1, 2))]
+        return tuple(forged)
+
+    def step(self, request):
+        request.count = self.pick((0, self.number(1, 30), 500, 10_000, 10_001), (1, 95, 2, 0.1, 0.2))
+
+    def observation(self, request):
+        request.disable_fog, request.game_loop = self.chance(0.1), self.number(0, 100)
+
+    def data(self, request):
+        request.ability_id, request.unit_type_id = self.chance(0.02), self.chance(0.1)
+
+    def place(self, position):
+        position.x, position.y = self.random.uniform(0, 64), self.random.uniform(0, 64)
+
+    def ability(self):
+        return int(self.pick((*ABILITIES, *GENERAL.values())))
+
+    def action(self, request):
+        for _ in range(self.pick((0, 1, 2, 10, 100), (1, 10, 3, 1, 0.05))):
+            action = request.actions.add()
+            kind = self.pick(("raw", "layers", "render", "ui", "chat"), (8, 3, 1, 3, 0.3))
+            if kind == "raw":
+                self.raw_action(action.action_raw)
+            elif kind == "chat":
+                self.fill(action.action_chat)
+            elif kind == "ui":
+                self.fill_field(action.action_ui, self.pick(list(action.action_ui.DESCRIPTOR.fields)))
+            else:
+                self.spatial_action(action.action_render if kind == "render" else action.action_feature_layer)
+
+    def raw_action(self, raw):
+        if self.chance(0.1):
+            self.place(raw.camera_move.center_world_space)
+            return
+        command = raw.unit_command
+        command.ability_id, command.queue_command = self.ability(), self.chance(0.3)
+        command.unit_tags.extend(self.pick(self.tags) for _ in range(self.number(0, 5)))
+        if self.chance(0.7):
+            self.place(command.target_world_space_pos)
+        elif self.chance(0.7):
+            command.target_unit_tag = self.pick(self.tags)
+
+    def spatial_action(self, action):
+        kind = self.number(0, 3)
+        if kind == 0:
+            command = action.unit_command
+            command.ability_id, command.queue_command = self.ability(), self.chance(0.3)
+            if self.chance(0.7):
+                self.pixel(self.pick((command.target_screen_coord, command.target_minimap_coord)))
+        elif kind == 1:
+            self.pixel(action.camera_move.center_minimap)
+        elif kind == 2:
+            self.pixel(action.unit_selection_point.selection_screen_coord)
+            action.unit_selection_point.type = self.number(1, 4)
+        else:
+            rectangle = action.unit_selection_rect.selection_screen_coord.add()
+            self.pixel(rectangle.p0)
+            self.pixel(rectangle.p1)
+
+    def pixel(self, point):
+        point.x, point.y = self.number(0, 63), self.number(0, 63)
+
+    def debug(self, request):
+        for _ in range(self.pick((0, 1, 2, 20), (1, 10, 3, 1))):
+            command = request.debug.add()
+            kind = self.pick(("create", "kill", "value", "state", "end", "any"), (10, 4, 4, 2, 0.2, 1))
+            if kind == "create":
+                created = command.create_unit
+                created.unit_type = self.pick([unit.id for unit in TABLE[1:]])
+                created.owner, created.quantity = self.pick((1, 2, 16)), self.pick((1, 5, 100))
+                self.place(created.pos)
+            elif kind == "kill":
+                command.kill_unit.tag.extend(self.pick(self.tags) for _ in range(self.number(0, 8)))
+            elif kind == "value":
+                value = command.unit_value
+                value.unit_tag, value.unit_value = self.pick(self.tags), self.number(1, 3)
+                value.value = self.random.uniform(0, 300)
+            elif kind == "state":
+                command.game_state = self.pick(debug_pb2.DebugGameState.values())
+            elif kind == "end":
+                command.end_game.end_result = self.number(1, 2)
+            else:
+                self.fill(command)
+
+    def query(self, request):
+        request.ignore_resource_requirements = self.chance(0.5)
+        for _ in range(self.pick((1, 5, 50), (10, 5, 0.3))):
+            way = request.pathing.add()
+            if self.chance(0.5):
+                way.unit_tag = self.pick(self.tags)
+            else:
+                self.place(way.start_pos)
+            self.place(way.end_pos)
+            request.abilities.add(unit_tag=self.pick(self.tags))
+            placement = request.placements.add(ability_id=self.ability())
+            self.place(placement.target_pos)
+            if self.chance(0.3):
+                placement.placing_unit_tag = self.pick(self.tags)
+
+    def obs_action(self, request):
+        for _ in range(self.number(0, 3)):
+            action = request.actions.add()
+            kind = self.number(0, 2)
+            if kind == 0:
+                self.place(action.camera_move.world_pos)
+            elif kind == 1:
+                action.camera_follow_player.player_id = self.number(1, 2)
+            else:
+                action.player_perspective.player_id = self.number(1, 2)
+
+    # ---- answers ----
+
+    def learn(self, response):
+        """Remember the replays and the units that an answer tells of."""
+        if response.save_replay.data:
+            self.replays = [*self.replays, response.save_replay.data][-MOST_KEPT:]
+        units = response.observation.observation.raw_data.units
+        if units:
+            self.tags = [unit.tag for unit in units][: 32 * MOST_KEPT] + [1, 2**63 - 1]
+
+
+PLAYING = {
+    "step": 30, "observation": 12, "action": 30, "debug": 6, "query": 6, "game_info": 1, "data": 1, "save_replay": 1,
+    "start_replay": 0.5, "restart_game": 0.5, "leave_game": 0.3, "create_game": 0.2, "ping": 1, "replay_info": 0.5, "available_maps": 0.2,
+}  # fmt: skip
+LIKELY = {
+    sc_pb.launched: {"create_game": 5, "start_replay": 3, "replay_info": 1, "ping": 1, "join_game": 0.1, "save_map": 1},
+    sc_pb.init_game: {"join_game": 8, "create_game": 1, "save_map": 0.5, "ping": 0.5, "start_replay": 0.5},
+    sc_pb.in_game: PLAYING,
+    sc_pb.ended: {"restart_game": 4, "start_replay": 0.5, "leave_game": 1, "save_replay": 2, "observation": 2, "create_game": 1, "step": 1},
+    sc_pb.in_replay: {"step": 20, "observation": 10, "obs_action": 5, "query": 3, "leave_game": 0.5, "action": 1,
+                      "game_info": 1, "start_replay": 0.3},
+}  # fmt: skip
+
+
+def is_repeated(field):
+    # protobuf has a new name for it, and warns of the old one
+    return field.is_repeated if hasattr(field, "is_repeated") else field.label == FieldDescriptor.LABEL_REPEATED
+
+
+def varint(value):
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*data, value))
+
+
+def key(field, wire_type):
+    return varint(field.number << 3 | wire_type)
+
+
+# ---- one game ------------------------------------------------------------------------------------------------------
+
+
+class Attack:
+    """Sends requests of a seed to a function that answers them, and looks at each answer.
+
+    Args:
+        seed: of the requests.
+        ask: answers a Request with a Response, as `Game.handle` does.
+    """
+
+    def __init__(self, seed, ask, port=5300):
+        self.maker = Maker(seed, port)
+        self.seed, self.ask = seed, ask
+        self.status = sc_pb.launched
+        self.sent = 0
+
+    def send(self, request):
+        """The Response to a request; a failure names it."""
+        began = time.perf_counter()
+        try:
+            response = self.ask(request)
+            assert time.perf_counter() - began < ANSWERED + WAIT, f"answered after {time.perf_counter() - began:.1f} s"
+            check_answer(request, response)
+        except Exception as error:
+            which = f"seed {self.seed}, request {self.sent}, in {sc_pb.Status.Name(self.status)}"
+            pytest.fail(f"{which}: {error!r}\n{request.SerializeToString()[:50_000].hex()}\n{str(request)[:2000]}")
+        self.sent += 1
+        self.status = response.status
+        self.maker.learn(response)
+        return response
+
+    def send_next(self):
+        return self.send(self.maker.request(self.status))
+
+
+def check_answer(request, response):
+    response = sc_pb.Response.FromString(response.SerializeToString())
+    assert response.HasField("status")
+    assert response.status in LIKELY or response.status == sc_pb.quit
+    assert response.HasField("id") == request.HasField("id") and response.id == request.id
+    answered, asked = response.WhichOneof("response"), request.WhichOneof("request")
+    assert response.error or answered == asked, f"{asked} is answered with {answered}"
+    assert sum(len(error) for error in response.error) < 10_000
+
+
+def creation(name="mini_games/MoveToBeacon", *others, seed=5):
+    request = sc_pb.Request()
+    request.create_game.local_map.map_path = f"{name}.SC2Map"
+    request.create_game.random_seed = seed
+    for kind in (sc_pb.Participant, *others):
+        request.create_game.player_setup.add(type=kind, race=common_pb2.Terran, difficulty=sc_pb.Medium)
+    return request
+
+
+def joining(port=None):
+    request = sc_pb.Request()
+    join = request.join_game
+    join.race = common_pb2.Terran
+    join.options.raw = join.options.score = True
+    for size in (join.options.feature_layer.resolution, join.options.feature_layer.minimap_resolution):
+        size.x = size.y = 16
+    if port is not None:
+        join.server_ports.game_port = port
+    return request
+
+
+def stepping(count=1):
+    return sc_pb.Request(step=sc_pb.RequestStep(count=count))
+
+
+def ordering(tags):
+    """All units to the middle of the map."""
+    request = sc_pb.Request()
+    command = request.action.actions.add().action_raw.unit_command
+    command.ability_id = 3794
+    command.unit_tags.extend(tags)
+    command.target_world_space_pos.x = command.target_world_space_pos.y = 32
+    return request
+
+
+PING = sc_pb.Request(ping=sc_pb.RequestPing())
+OBSERVE = sc_pb.Request(observation=sc_pb.RequestObservation())
+LEAVE = sc_pb.Request(leave_game=sc_pb.RequestLeaveGame())
+RESTART = sc_pb.Request(restart_game=sc_pb.RequestRestartGame())
+SAVE = sc_pb.Request(save_replay=sc_pb.RequestSaveReplay())
+QUIT = sc_pb.Request(quit=sc_pb.RequestQuit())
+
+
+def answer(ask, request):
+    """The response to a request that is possible."""
+    response = ask(request)
+    part = getattr(response, request.WhichOneof("request"))
+    refused = "error" in part.DESCRIPTOR.fields_by_name and part.HasField("error")
+    assert not response.error and not refused, response
+    return response
+
+
+def normal_game(ask):
+    """All observations of a game as it should be: created, joined, played for 20 steps."""
+    answer(ask, creation())
+    answer(ask, joining())
+    observed = []
+    for _ in range(20):
+        seen = answer(ask, OBSERVE).observation
+        observed.append(seen.SerializeToString(deterministic=True))
+        units = seen.observation.raw_data.units
+        answer(ask, ordering([unit.tag for unit in units if unit.alliance == 1]))
+        answer(ask, stepping(8))
+    return observed
+
+
+def attack_one_game(seed, requests):
+    """Requests of a seed to a game, which plays as a new one does at the end."""
+    network = LocalNetwork()
+    game = Game(network, WAIT)
+    attack = Attack(seed, lambda request: game.handle(request))
+    for _ in range(requests):
+        attack.send_next()
+        if attack.status == sc_pb.quit:
+            game, attack.status = Game(network, WAIT), sc_pb.launched
+    assert normal_game(game.handle) == normal_game(Game().handle), f"seed {seed}"
+
+
+@pytest.fixture(autouse=True)
+def seeded(monkeypatch):
+    """Games that are created without a seed are the same ones with each run."""
+    monkeypatch.setattr(game_module, "entropy", lambda: 7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_asked_is_answered_and_the_game_plays_on(seed):
+    attack_one_game(seed, 600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_of_very_many_requests_all_are_answered(seed):
+    attack_one_game(seed, 3000)
+
+
+# ---- two players ---------------------------------------------------------------------------------------------------
+
+
+def attack_other_player(seed, host_attacks, requests):
+    """Player 1 or 2 of a game sends whatever comes; the other one plays, and gets its answers in time."""
+    network = LocalNetwork()
+    games = [Game(network, WAIT), Game(network, WAIT)]
+    answer(games[0].handle, creation("Melee/Simple64", sc_pb.Participant))
+    attack = Attack(seed, games[0 if host_attacks else 1].handle, port=5300)
+    fair = Attack(seed + 1, games[1 if host_attacks else 0].handle)
+    threads = [threading.Thread(target=side.send, args=(joining(5300),), daemon=True) for side in (attack, fair)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(ANSWERED)
+        assert not thread.is_alive(), "a join hangs"
+    assert (attack.status, fair.status) == (sc_pb.in_game, sc_pb.in_game)
+
+    over = threading.Event()
+    failures = []
+
+    def keep_attacking():
+        try:
+            while attack.sent < requests and attack.status != sc_pb.quit:
+                attack.send_next()
+        except BaseException as failure:  # pytest's own are no Exceptions
+            failures.append(failure)
+        over.set()
+
+    attacker = threading.Thread(target=keep_attacking, daemon=True)
+    attacker.start()
+    played = 0
+    while not over.is_set():
+        observed = fair.send(OBSERVE)
+        units = observed.observation.observation.raw_data.units
+        fair.send(ordering([unit.tag for unit in units if unit.alliance == 1]))
+        played += not fair.send(stepping(4)).error
+    attacker.join(ANSWERED)
+    assert not failures, failures[0]
+    assert played or fair.status != sc_pb.in_game
+    fair.send(LEAVE)
+    assert len(normal_game(fair.ask)) == 20
+
+
+@pytest.mark.parametrize("host_attacks", [True, False])
+def test_who_plays_with_somebody_who_sends_anything_gets_answers(host_attacks):
+    attack_other_player(31, host_attacks, 150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 220))
+@pytest.mark.parametrize("host_attacks", [True, False])
+def test_of_very_many_games_with_somebody_who_sends_anything_all_give_answers(seed, host_attacks):
+    attack_other_player(seed, host_attacks, 300)
