@@ -15,6 +15,7 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 
 from sc2_envs import pysc2_compat
 
@@ -50,14 +51,30 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
 
 def _problem(program: str) -> str | None:
-    """Why this is no program; None where it is one."""
+    """Why this is no program; None where it is one.
+
+    Raises:
+        ImportError: the module lies in a package that cannot be imported.
+    """
     if program.endswith(".py"):
         return None if os.path.isfile(program) else f"there is no file {program!r}"
+    found = _find(program)
+    if found is None:
+        return f"there is no module {program!r}"
+    if found.submodule_search_locations is not None and _find(f"{program}.__main__") is None:
+        return f"{program!r} is a package without a program: it has no __main__"
+    return None
+
+
+def _find(module: str) -> ModuleSpec | None:
+    if not module or module.startswith("."):
+        return None
     try:
-        found = importlib.util.find_spec(program)
-    except (ImportError, ValueError):
-        found = None
-    return None if found else f"there is no module {program!r}"
+        return importlib.util.find_spec(module)
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):
+            return None
+        raise  # its package is there, and imports something that is not
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ the protocol. After each step everything that pysc2 decodes must be equal, numbe
 """
 
 import importlib.util
-import unittest
 
 import numpy as np
 import pytest
@@ -300,34 +299,7 @@ def test_a_difference_is_noticed(pair):
         both.reset()
 
 
-# ---- pysc2's own tests and agents --------------------------------------------------------------------------------
-
-PYSC2_TESTS = (
-    (None, "ping_test.TestPing.test_ping"),
-    (None, "protocol_error_test.TestProtocolError.test_error"),
-    ("MoveToBeacon", "easy_scripted_test.TestEasy.test_move_to_beacon"),
-    ("CollectMineralShards", "easy_scripted_test.TestEasy.test_collect_mineral_shards"),
-    ("CollectMineralShards", "easy_scripted_test.TestEasy.test_collect_mineral_shards_feature_units"),
-    ("CollectMineralShards", "easy_scripted_test.TestEasy.test_collect_mineral_shards_raw"),
-    ("DefeatRoaches", "easy_scripted_test.TestEasy.test_defeat_roaches"),
-    ("DefeatRoaches", "easy_scripted_test.TestEasy.test_defeat_roaches_raw"),
-    ("DefeatRoaches", "step_mul_override_test.StepMulOverrideTest.test_respects_override"),
-    (
-        "DefeatRoaches",
-        "step_mul_override_test.StepMulOverrideTest.test_returns_game_loop_zero_on_first_step_despite_override",
-    ),
-)
-
-
-@pytest.mark.parametrize(
-    "name", [name for map_name, name in PYSC2_TESTS if map_name is None or map_name in sc2_envs.MINI_GAMES]
-)
-def test_pysc2s_own_tests_with_a_game(name):
-    suite = unittest.defaultTestLoader.loadTestsFromName(f"pysc2.tests.{name}")
-    result = unittest.TestResult()
-    suite.run(result)
-    assert result.testsRun == 1
-    assert not result.failures and not result.errors, result.failures + result.errors
+# ---- pysc2's random agent ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("map_name", sc2_envs.MINI_GAMES)

@@ -14,6 +14,7 @@ also be asked for by name: after an import of this module, pysc2's flag is `--sc
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -40,7 +41,9 @@ class EmbeddedEngine(lib.RunConfig):
     """The run configuration; pysc2 makes it."""
 
     def __init__(self, version: str | None = None) -> None:
-        super().__init__(replay_dir=REPLAY_FOLDER, data_dir="", tmp_dir=None, version=version or VERSION)
+        # absolute, so that the path that pysc2 prints of a saved replay can be given to its programs
+        folder = str(Path(REPLAY_FOLDER).absolute())
+        super().__init__(replay_dir=folder, data_dir="", tmp_dir=None, version=version or VERSION)
 
     @classmethod
     def priority(cls) -> int:
@@ -56,6 +59,16 @@ class EmbeddedEngine(lib.RunConfig):
         if containing not in (None, VERSION):
             raise ValueError(f"the embedded engine has no game version {containing!r}, only {VERSION}")
         return {VERSION: lib.VERSIONS[VERSION]}
+
+    def abs_replay_path(self, replay_path: str) -> str:
+        """Where a replay, or a folder of them, is: in the folder of replays, as with pysc2's own configurations.
+
+        A path from the current folder is also understood, where it leads to a replay, or into the folder of replays.
+        """
+        here = Path(replay_path).absolute()
+        if here.is_relative_to(self.replay_dir) or (here.suffix.lower() == ".sc2replay" and here.is_file()):
+            return str(here)
+        return super().abs_replay_path(replay_path)
 
     def map_data(self, map_name: str, players: int | None = None) -> bytes:
         """Nothing: the engine knows its maps by name."""
