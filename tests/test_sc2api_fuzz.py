@@ -5,10 +5,12 @@ ones, and all of these with damaged bytes. Everything follows from a seed. A fai
 request and the request itself.
 """
 
+import functools
 import importlib.util
 import itertools
 import math
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -30,10 +32,14 @@ from google.protobuf.descriptor import FieldDescriptor  # noqa: E402 (only after
 from google.protobuf.message import DecodeError  # noqa: E402
 from s2clientprotocol import common_pb2, debug_pb2, error_pb2  # noqa: E402
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
+from websockets.sync.client import connect  # noqa: E402
 
+from sc2_envs.engine import compile_engine  # noqa: E402
 from sc2_envs.engine.abilities import ABILITIES, GENERAL  # noqa: E402
 from sc2_envs.engine.units import TABLE  # noqa: E402
 from sc2_envs.sc2api import game as game_module  # noqa: E402
+from sc2_envs.sc2api import match as match_module  # noqa: E402
+from sc2_envs.sc2api.__main__ import parse_arguments, parse_as_the_game  # noqa: E402
 from sc2_envs.sc2api.game import Game  # noqa: E402
 from sc2_envs.sc2api.maps import engine_map, local_paths  # noqa: E402
 from sc2_envs.sc2api.network import LocalNetwork  # noqa: E402
@@ -42,6 +48,7 @@ from sc2_envs.sc2api.replays import CHECKSUM_LOOPS, Entry, Kind, Replay, ReplayE
 ROOT = Path(__file__).parents[1]
 ANSWERED = 5.0  # seconds for an answer: five times what a game may take, for tests on loaded machines
 WAIT = 0.2  # seconds that a participant waits for the other one here
+TIMEOUT = 60.0  # seconds for what should take no more than a few
 
 KINDS = [field.name for field in sc_pb.Request.DESCRIPTOR.oneofs_by_name["request"].fields]
 MOST_KEPT = 8  # replays, and units' tags 32 times as many
@@ -416,17 +423,41 @@ class Maker:
 
 
 PLAYING = {
-    "step": 30, "observation": 12, "action": 30, "debug": 6, "query": 6, "game_info": 1, "data": 1, "save_replay": 1,
-    "start_replay": 0.5, "restart_game": 0.5, "leave_game": 0.3, "create_game": 0.2, "ping": 1, "replay_info": 0.5, "available_maps": 0.2,
-}  # fmt: skip
+    "step": 30,
+    "observation": 12,
+    "action": 30,
+    "debug": 6,
+    "query": 6,
+    "game_info": 1,
+    "data": 1,
+    "save_replay": 1,
+    "ping": 1,
+    "start_replay": 0.5,
+    "replay_info": 0.5,
+    "restart_game": 0.5,
+    "leave_game": 0.3,
+    "create_game": 0.2,
+    "available_maps": 0.2,
+}
+PLAYED_BACK = {
+    "step": 20,
+    "observation": 10,
+    "obs_action": 5,
+    "query": 3,
+    "action": 1,
+    "game_info": 1,
+    "leave_game": 0.5,
+    "start_replay": 0.3,
+}
+ENDED = {"restart_game": 4, "save_replay": 2, "observation": 2, "leave_game": 1, "create_game": 1, "start_replay": 0.5}
 LIKELY = {
-    sc_pb.launched: {"create_game": 5, "start_replay": 3, "replay_info": 1, "ping": 1, "join_game": 0.1, "save_map": 1},
+    sc_pb.launched: {"create_game": 5, "start_replay": 3, "replay_info": 1, "ping": 1, "save_map": 1, "join_game": 0.1},
     sc_pb.init_game: {"join_game": 8, "create_game": 1, "save_map": 0.5, "ping": 0.5, "start_replay": 0.5},
     sc_pb.in_game: PLAYING,
-    sc_pb.ended: {"restart_game": 4, "start_replay": 0.5, "leave_game": 1, "save_replay": 2, "observation": 2, "create_game": 1, "step": 1},
-    sc_pb.in_replay: {"step": 20, "observation": 10, "obs_action": 5, "query": 3, "leave_game": 0.5, "action": 1,
-                      "game_info": 1, "start_replay": 0.3},
-}  # fmt: skip
+    sc_pb.in_replay: PLAYED_BACK,
+    sc_pb.ended: ENDED,
+}
+"""How likely the requests are to come, by the status of the game."""
 
 
 def is_repeated(field):
@@ -641,3 +672,390 @@ def test_who_plays_with_somebody_who_sends_anything_gets_answers(host_attacks):
 @pytest.mark.parametrize("host_attacks", [True, False])
 def test_of_very_many_games_with_somebody_who_sends_anything_all_give_answers(seed, host_attacks):
     attack_other_player(seed, host_attacks, 300)
+
+
+# ---- over sockets --------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A server's process."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "sc2_envs.sc2api", "--port", "0", "--wait", str(WAIT), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+        self.urls = self.process.stdout.readline().partition(" at ")[2].strip().split(", ")
+        with self.connect() as connection:  # once the engine is there
+            assert not exchange(connection, PING, timeout=TIMEOUT).error
+
+    def connect(self, game=0):
+        return connect(self.urls[game], compression=None, ping_interval=None, max_size=None, close_timeout=1.0)
+
+    def memory(self):
+        """Resident bytes."""
+        (line,) = (line for line in Path(f"/proc/{self.process.pid}/status").open() if line.startswith("VmRSS"))
+        return int(line.split()[1]) * 1024
+
+
+@pytest.fixture
+def serve():
+    compile_engine()  # here, so that no server has to
+    servers = []
+
+    def start(*arguments):
+        servers.append(Server(*arguments))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.process.kill()
+        server.process.wait(TIMEOUT)
+        server.process.stdout.close()
+
+
+def exchange(connection, request, timeout=ANSWERED + WAIT):
+    connection.send(request.SerializeToString())
+    return sc_pb.Response.FromString(connection.recv(timeout=timeout, decode=False))
+
+
+def attack_server(server, seed, requests, failures, game=0):
+    """Requests of a seed over connections of their own, a new one now and then; none of them ends the server."""
+    try:
+        attack = Attack(seed, None, port=free_port())
+        while attack.sent < requests:
+            with server.connect(game) as connection:
+                attack.ask = functools.partial(exchange, connection)
+                for _ in range(attack.maker.number(1, 100)):
+                    request = attack.maker.request(attack.status)
+                    if request.WhichOneof("request") != "quit":
+                        attack.send(request)
+    except BaseException as failure:  # pytest's own are no Exceptions
+        failures.append(failure)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        return bound.getsockname()[1]
+
+
+def frame(opcode, payload, *, masked=True, fin=True, size=None, reserved=0):
+    """A frame of a websocket; `size` is what its head says, where that is not true."""
+    size = len(payload) if size is None else size
+    head = bytes([fin << 7 | reserved << 4 | opcode])
+    if size < 126:
+        head += bytes([masked << 7 | size])
+    elif size < 2**16:
+        head += bytes([masked << 7 | 126]) + size.to_bytes(2, "big")
+    else:
+        head += bytes([masked << 7 | 127]) + size.to_bytes(8, "big")
+    return head + bytes(4) * masked + payload  # a mask of zeros leaves the payload as it is
+
+
+def bad_streams(maker):
+    """What no client sends: bytes that come after the opening of a websocket."""
+    ping = PING.SerializeToString()
+    return {
+        "a request as text": frame(1, b"\xff\xfe" + ping),
+        "no request": frame(2, b"\xff" * 50),
+        "nothing": frame(2, b""),
+        "a truncated frame": frame(2, ping, size=100),
+        "a frame of 2**63 - 1 bytes": frame(2, ping, size=2**63 - 1),
+        "a frame of 17 MiB": frame(2, b"x" * 1000, size=17 << 20),
+        "a frame without a mask": frame(2, ping, masked=False),
+        "a reserved bit": frame(2, ping, reserved=4),
+        "a reserved opcode": frame(11, ping),
+        "the rest of no message": frame(0, ping),
+        "a long ping": frame(9, b"x" * 200, size=200),
+        "a message that does not end": frame(2, ping, fin=False) * 50,
+        "noise": maker.random.bytes(5000),
+        "a close with a wrong code": frame(8, b"\x00\x01"),
+    }
+
+
+def send_bad_stream(url, stream, opens=True):
+    """Send bytes to a server, and go away."""
+    host, port = url.removeprefix("ws://").removesuffix("/sc2api").split(":")
+    with socket.create_connection((host, int(port)), timeout=ANSWERED) as connection:
+        if opens:
+            connection.sendall(
+                f"GET /sc2api HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+            )
+            assert b" 101 " in connection.recv(4096)
+        connection.sendall(stream)
+        connection.settimeout(0.05)
+        try:
+            connection.recv(4096)
+        except OSError:
+            pass
+
+
+def check_alive(server, game=0):
+    """A server answers, plays, and ends with status 0 when it is told to."""
+    with server.connect(game) as connection:
+        assert not exchange(connection, PING).error
+        assert normal_game(functools.partial(exchange, connection)) == normal_game(Game().handle)
+
+
+def check_quit(server):
+    for game in range(len(server.urls)):
+        with server.connect(game) as connection:
+            assert exchange(connection, QUIT).status == sc_pb.quit
+    assert server.process.wait(TIMEOUT) == 0
+
+
+def attack_over_sockets(server, seed, requests):
+    """Two connections to one game and one to another, at the same time, among streams that are no websockets."""
+    failures = []
+    threads = [
+        threading.Thread(target=attack_server, args=(server, seed + number, requests, failures, game), daemon=True)
+        for number, game in enumerate((0, 0, 1))
+    ]
+    for thread in threads:
+        thread.start()
+    for name, stream in bad_streams(Maker(seed)).items():
+        for url, opens in itertools.product(server.urls, (True, False)):
+            assert server.process.poll() is None, f"{name} has ended the server"
+            send_bad_stream(url, stream, opens)
+    for thread in threads:
+        thread.join(TIMEOUT + requests * 0.1)
+        assert not thread.is_alive(), "a connection hangs"
+    assert not failures, failures[0]
+
+
+def test_a_server_survives_all_that_clients_send(serve):
+    server = serve("--games", "2")
+    attack_over_sockets(server, 41, 150)
+    check_alive(server, 0)
+    check_alive(server, 1)
+    check_quit(server)
+
+
+@pytest.mark.slow
+def test_a_server_survives_very_many_requests(serve):
+    server = serve("--games", "2")
+    for seed in range(300, 310):
+        attack_over_sockets(server, seed, 500)
+    check_alive(server, 0)
+    check_alive(server, 1)
+    check_quit(server)
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+
+def play_a_game(ask, number):
+    """Games of all sorts: each map in turn, left or begun anew, some played back."""
+    name = ("mini_games/DefeatRoaches", "Melee/Simple64", "mini_games/BuildMarines", "mini_games/CollectMineralShards")
+    others = [sc_pb.Computer] if number % 4 == 1 else []
+    answer(ask, creation(name[number % 4], *others, seed=number))
+    answer(ask, joining())
+    for _ in range(20):
+        answer(ask, stepping())
+        answer(ask, OBSERVE)
+    if number % 5 == 0:
+        play_back(ask, answer(ask, SAVE).save_replay.data)
+    elif number % 2:
+        answer(ask, RESTART)
+        answer(ask, stepping())
+    answer(ask, LEAVE)
+
+
+def play_back(ask, data):
+    start = sc_pb.RequestStartReplay(replay_data=data, observed_player_id=1)
+    start.options.CopyFrom(joining().join_game.options)
+    answer(ask, sc_pb.Request(start_replay=start))
+    while answer(ask, OBSERVE).status == sc_pb.in_replay:
+        answer(ask, stepping(10))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_two_hundred_games_take_no_more_memory_than_fifty(serve):
+    server = serve()
+    with server.connect() as connection:
+        for number in range(200):
+            if number == 50:
+                before = server.memory()
+            play_a_game(functools.partial(exchange, connection), number)
+    grown = server.memory() - before
+    print(f"{before / 2**20:.1f} MiB after 50 games, {grown / 2**20:+.1f} MiB after 200")
+    assert grown < 8 * 2**20, f"{grown / 2**20:.1f} MiB more"
+    check_quit(server)
+
+
+# ---- what has broken before ----------------------------------------------------------------------------------------
+
+
+def string_field(message, name, data):
+    """Give a string field bytes, whatever they are."""
+    message.MergeFromString(key(message.DESCRIPTOR.fields_by_name[name], 2) + varint(len(data)) + data)
+
+
+def game_under_way(name="Melee/Simple64", *others):
+    game = Game(LocalNetwork(), WAIT)
+    answer(game.handle, creation(name, *(others or [sc_pb.Computer])))
+    answer(game.handle, joining())
+    return game
+
+
+def test_a_map_whose_path_is_no_text_is_refused():
+    request = creation()
+    string_field(request.create_game.local_map, "map_path", NO_UTF8)
+    created = Game().handle(request).create_game
+    assert created.error == sc_pb.ResponseCreateGame.InvalidMapPath
+    assert "UTF-8" in created.error_details
+
+
+def test_players_whose_names_are_no_text_or_too_long_are_refused():
+    request = creation("Melee/Simple64", sc_pb.Computer)
+    for name, reason in ((NO_UTF8, "UTF-8"), (b"x" * 256, "at most 255")):
+        string_field(request.create_game.player_setup[1], "player_name", name)
+        created = Game().handle(request).create_game
+        assert created.error == sc_pb.ResponseCreateGame.InvalidPlayerSetup
+        assert reason in created.error_details
+    game = Game()
+    answer(game.handle, creation())
+    request = joining()
+    string_field(request.join_game, "player_name", NO_UTF8)
+    assert "UTF-8" in game.handle(request).join_game.error_details
+
+
+def test_a_chat_message_that_is_no_text_is_not_sent():
+    game = game_under_way()
+    request = sc_pb.Request()
+    string_field(request.action.actions.add().action_chat, "message", NO_UTF8)
+    assert list(answer(game.handle, request).action.result) == [error_pb2.Error]
+    answer(game.handle, stepping())
+    assert not answer(game.handle, OBSERVE).observation.chat
+
+
+def test_tags_that_no_unit_can_have_are_nobody():
+    game = game_under_way()
+    units = answer(game.handle, OBSERVE).observation.observation.raw_data.units
+    worker = next(unit.tag for unit in units if unit.unit_type == 45 and unit.alliance == 1)
+    request = ordering([2**63, worker, 2**64 - 1])
+    assert list(answer(game.handle, request).action.result) == [error_pb2.Success]
+    request.action.actions[0].action_raw.unit_command.target_unit_tag = 2**63
+    assert list(answer(game.handle, request).action.result) == [error_pb2.Error]
+    answer(game.handle, stepping())
+    units = answer(game.handle, OBSERVE).observation.observation.raw_data.units
+    assert [unit.orders[0].ability_id for unit in units if unit.tag == worker] == [16]  # the one order came through
+
+
+def test_what_no_replay_could_hold_is_not_done():
+    game = game_under_way()
+    padding = b"\xfa\x3f" + varint(70_000) + bytes(70_000)  # a field that the protocol does not have
+    request = ordering([1])
+    request.action.actions[0].MergeFromString(padding)
+    assert list(answer(game.handle, request).action.result) == [error_pb2.Error]
+    request = sc_pb.Request()
+    request.debug.debug.add(game_state=debug_pb2.show_map).MergeFromString(padding)
+    assert "at most 65536" in game.handle(request).error[0]
+    answer(game.handle, stepping())
+    assert not Replay.from_bytes(answer(game.handle, SAVE).save_replay.data).entries
+
+
+def test_a_request_creates_a_thousand_units_at_most():
+    game = game_under_way()
+    request = sc_pb.Request()
+    for _ in range(11):
+        request.debug.debug.add().create_unit.quantity = 100
+    assert "1100 units: at most 1000" in game.handle(request).error[0]
+
+
+def test_a_replay_that_has_ended_is_not_restarted():
+    game = game_under_way()
+    answer(game.handle, stepping(5))
+    play_back(game.handle, answer(game.handle, SAVE).save_replay.data)
+    assert "not restarted" in game.handle(RESTART).error[0]
+
+
+def started(replay, game=None):
+    """The response to the start of a replay, and the game."""
+    game = game or Game()
+    request = sc_pb.Request()
+    request.start_replay.replay_data = replay.to_bytes()
+    request.start_replay.observed_player_id = 1
+    request.start_replay.options.CopyFrom(joining().join_game.options)
+    return game.handle(request).start_replay, game
+
+
+@pytest.fixture
+def replay():
+    """Of a game against a computer."""
+    game = game_under_way()
+    answer(game.handle, stepping(5))
+    return Replay.from_bytes(answer(game.handle, SAVE).save_replay.data)
+
+
+def test_forged_replays_are_refused(replay):
+    first, second = replay.players
+    options = sc_pb.InterfaceOptions()
+    options.feature_layer.resolution.x = 2**31 - 1
+    mini_game = {"map_path": "mini_games/MoveToBeacon.SC2Map", "map_played": "MoveToBeacon"}
+    for changes, reason in (
+        ({"players": (replace(first, options=options.SerializeToString()), second)}, "player 1: feature_layer: sides"),
+        ({"players": (first,)}, "not played by 1"),
+        (mini_game, "not played by 2"),
+        ({"entries": (Entry(0, 2, Kind.LEAVE, b""),)}, "entry 0: player 2 is a computer"),
+    ):
+        answered, _ = started(replace(replay, **changes))
+        assert answered.error == sc_pb.ResponseStartReplay.InvalidReplayData
+        assert reason in answered.error_details
+
+
+def test_a_replay_without_the_difficulty_of_a_computer_is_played_back(replay):
+    first, second = replay.players
+    answered, game = started(replace(replay, players=(first, replace(second, difficulty=None, ai_build=None))))
+    assert not answered.HasField("error")
+    info = answer(game.handle, sc_pb.Request(game_info=sc_pb.RequestGameInfo())).game_info.player_info[1]
+    assert (info.difficulty, info.ai_build) == (sc_pb.VeryEasy, sc_pb.RandomBuild)
+
+
+def test_what_takes_too_long_to_be_done_again_is_done_in_several_steps(replay):
+    entry = Entry(0, 1, Kind.ACTION, ordering([1]).action.actions[0].SerializeToString())
+    _, game = started(replace(replay, entries=(entry,) * 4_500))
+    for _ in range(2):
+        response = game.handle(stepping())
+        assert "too much was done in 1 game loops: game loop 0 has been reached" in response.error[0]
+    assert answer(game.handle, stepping()).step.simulation_loop == 1
+
+
+def test_pixels_that_were_not_looked_at_are_given_as_the_nearest(replay):
+    action = ordering([]).action.actions[0]
+    command = action.action_feature_layer.unit_command
+    command.target_screen_coord.x, command.target_screen_coord.y = 2**31 - 1, -(2**31)
+    action.ClearField("action_raw")
+    action.action_ui.select_idle_worker.type = 1  # which is what is carried out
+    _, game = started(replace(replay, entries=(Entry(0, 1, Kind.ACTION, action.SerializeToString()),)))
+    answer(game.handle, stepping())
+    (executed,) = answer(game.handle, OBSERVE).observation.actions
+    point = executed.action_feature_layer.unit_command.target_screen_coord
+    assert (point.x, point.y) == (15, 0)
+
+
+def test_news_that_nobody_asks_for_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr(match_module, "MAX_NEWS", 3)
+    game = game_under_way()
+    for number in range(5):
+        request = sc_pb.Request()
+        request.action.actions.add().action_chat.message = str(number)
+        answer(game.handle, request)
+        answer(game.handle, stepping())
+    heard = answer(game.handle, OBSERVE).observation.chat
+    assert [chat.message for chat in heard] == ["2", "3", "4"]
+    assert not answer(game.handle, OBSERVE).observation.chat
+
+
+def test_how_long_players_wait_is_asked_for(capsys):
+    assert parse_arguments(["--wait", "2.5"]).wait == 2.5
+    assert parse_arguments([]).wait == parse_as_the_game(["-port", "1"]).wait == 300
+    for text in ("0", "301", "nan", "soon"):
+        with pytest.raises(SystemExit):
+            parse_arguments(["--wait", text])
+        assert f"at most 300 seconds, not '{text}'" in capsys.readouterr().err
