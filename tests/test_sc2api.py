@@ -87,7 +87,7 @@ def in_state(state):
     if state in ("in_game", "ended"):
         send(game, join_game=joining())
     if state == "ended":
-        send(game, step=sc_pb.RequestStep(count=10_000))
+        send(game, step=sc_pb.RequestStep(count=5_000))
     if state == "in_replay":
         send(game, create_game=creation())
         send(game, join_game=joining())
@@ -153,7 +153,7 @@ def test_life_of_a_game():
     assert observe(game).observation.game_loop == 0
     assert step(game, 5).simulation_loop == 5
     assert observe(game).observation.game_loop == 5 and not observe(game).player_result
-    assert step(game, 10_000).simulation_loop == MAPS["CollectMineralShards"].time_limit
+    assert step(game, 5_000).simulation_loop == MAPS["CollectMineralShards"].time_limit
     assert state_of(game) == "ended"
     for _ in range(2):
         (result,) = observe(game).player_result

@@ -39,6 +39,7 @@ from sc2_envs.engine.abilities import ABILITIES, GENERAL  # noqa: E402
 from sc2_envs.engine.units import TABLE  # noqa: E402
 from sc2_envs.sc2api import game as game_module  # noqa: E402
 from sc2_envs.sc2api import match as match_module  # noqa: E402
+from sc2_envs.sc2api import playback as playback_module  # noqa: E402
 from sc2_envs.sc2api.__main__ import parse_arguments, parse_as_the_game  # noqa: E402
 from sc2_envs.sc2api.game import Game  # noqa: E402
 from sc2_envs.sc2api.maps import engine_map, local_paths  # noqa: E402
@@ -304,7 +305,7 @@ class Maker:
         return tuple(forged)
 
     def step(self, request):
-        request.count = self.pick((0, self.number(1, 30), 500, 10_000, 10_001), (1, 95, 2, 0.1, 0.2))
+        request.count = self.pick((0, self.number(1, 30), 500, 5_000, 5_001), (1, 95, 2, 0.2, 0.2))
 
     def observation(self, request):
         request.disable_fog, request.game_loop = self.chance(0.1), self.number(0, 100)
@@ -681,7 +682,7 @@ def test_who_plays_with_somebody_who_sends_anything_gets_answers(host_attacks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200, 220))
+@pytest.mark.parametrize("seed", range(200, 210))
 @pytest.mark.parametrize("host_attacks", [True, False])
 def test_of_very_many_games_with_somebody_who_sends_anything_all_give_answers(seed, host_attacks):
     attack_other_player(seed, host_attacks, 300)
@@ -890,14 +891,15 @@ def play_back(ask, data):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_two_hundred_games_take_no_more_memory_than_fifty(serve):
     server = serve()
+    taken = []
     with server.connect() as connection:
         for number in range(200):
-            if number == 50:
-                before = server.memory()
             play_a_game(functools.partial(exchange, connection), number)
-    grown = server.memory() - before
-    print(f"{before / 2**20:.1f} MiB after 50 games, {grown / 2**20:+.1f} MiB after 200")
-    assert grown < 8 * 2**20, f"{grown / 2**20:.1f} MiB more"
+            taken.append(server.memory())
+    # the least of several: a game that has been left is freed some games later
+    before, after = min(taken[30:60]), min(taken[170:])
+    print(f"{before / 2**20:.1f} MiB in games 30 to 60, {(after - before) / 2**20:+.1f} MiB in games 170 to 200")
+    assert after - before < 6 * 2**20
     check_quit(server)
 
 
@@ -1030,9 +1032,10 @@ def test_a_replay_without_the_difficulty_of_a_computer_is_played_back(replay):
     assert (info.difficulty, info.ai_build) == (sc_pb.VeryEasy, sc_pb.RandomBuild)
 
 
-def test_what_takes_too_long_to_be_done_again_is_done_in_several_steps(replay):
+def test_what_takes_too_long_to_be_done_again_is_done_in_several_steps(replay, monkeypatch):
+    monkeypatch.setattr(playback_module, "MAX_WORK", 20)
     entry = Entry(0, 1, Kind.ACTION, ordering([1]).action.actions[0].SerializeToString())
-    _, game = started(replace(replay, entries=(entry,) * 4_500))
+    _, game = started(replace(replay, entries=(entry,) * 45))
     for _ in range(2):
         response = game.handle(stepping())
         assert "too much was done in 1 game loops: game loop 0 has been reached" in response.error[0]

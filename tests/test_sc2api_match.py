@@ -177,8 +177,8 @@ def test_setups_that_are_no_melee(players, error):
 def test_a_computer_plays_and_wins():
     """Against a player who does nothing, with the game's own words at the end."""
     game = play()
-    for _ in range(3):
-        step(game, 10_000)
+    for _ in range(6):
+        step(game, 5_000)
         if game.status == sc_pb.ended:
             break
     results = {result.player_id: result.result for result in observe(game).player_result}
@@ -219,7 +219,7 @@ def test_chat_is_heard_by_those_whom_it_is_for():
 
 def test_what_is_too_much_is_refused_by_name():
     game = play()
-    step(game, 10_001, error="a step of 10001 game loops: at most 10000")
+    step(game, 5_001, error="a step of 5001 game loops: at most 5000")
     actions = [sc_pb.Action()] * 1001
     send(game, "more than 1000 actions", action=sc_pb.RequestAction(actions=actions))
     send(game, "1001 commands: at most 1000", debug=sc_pb.RequestDebug(debug=[debug_pb2.DebugCommand()] * 1001))

@@ -49,7 +49,7 @@ from sc2_envs.sc2api.replays import (
 from sc2_envs.sc2api.replays import Player as ReplayPlayer
 from sc2_envs.spaces import MAX_SIDE
 
-MAX_STEP = 10_000  # game loops of one step, or of real time between two requests
+MAX_STEP = 5_000  # game loops of one step, or of real time between two requests
 MAX_ACTIONS = 1_000  # of a player between two game loops
 MAX_CHAT = 1_000  # characters of a message
 MAX_DEBUG = 1_000  # debug commands of one request
