@@ -6,6 +6,7 @@ request and the request itself.
 """
 
 import functools
+import gc
 import importlib.util
 import itertools
 import math
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -887,6 +889,21 @@ def play_back(ask, data):
         answer(ask, stepping(10))
 
 
+@pytest.mark.parametrize("plays_back", [False, True])
+def test_a_game_that_is_left_is_freed_at_once(plays_back):
+    game = game_under_way()
+    answer(game.handle, stepping())
+    match = weakref.ref(game._view.match)
+    if plays_back:
+        play_back(game.handle, answer(game.handle, SAVE).save_replay.data)
+        assert match() is None
+        match = weakref.ref(game._view.match)
+    gc.disable()
+    answer(game.handle, LEAVE)
+    gc.enable()
+    assert match() is None
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_two_hundred_games_take_no_more_memory_than_fifty(serve):
@@ -896,10 +913,9 @@ def test_two_hundred_games_take_no_more_memory_than_fifty(serve):
         for number in range(200):
             play_a_game(functools.partial(exchange, connection), number)
             taken.append(server.memory())
-    # the least of several: a game that has been left is freed some games later
     before, after = min(taken[30:60]), min(taken[170:])
     print(f"{before / 2**20:.1f} MiB in games 30 to 60, {(after - before) / 2**20:+.1f} MiB in games 170 to 200")
-    assert after - before < 6 * 2**20
+    assert after - before < 4 * 2**20
     check_quit(server)
 
 

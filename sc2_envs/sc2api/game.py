@@ -132,6 +132,8 @@ class Game:
         """Let go of the game that is played; its other participant goes on asking about it."""
         if isinstance(self._view, Seat):
             self._view.match.leave(self._view)
+        elif self._view is not None:
+            self._view.match.close()
         self._view = self._match = self._host = None
         self.status = _LAUNCHED
 

@@ -126,7 +126,8 @@ class Match:
         self._open = [number for number, player in enumerate(setup.players, 1) if not player.is_computer]
         self._seats: dict[int, Seat] = {}
         self._begun = False
-        self._left: set[int] = set()
+        self._left: set[int] = set()  # before the end of the game
+        self._gone: set[int] = set()  # whenever
 
     def make_games(self, interface: Interface, player: int) -> Games:
         """The engine's view of this match for a player; all of them share one world."""
@@ -187,7 +188,14 @@ class Match:
             if self._begun and not self.is_over:
                 self.record(seat.player, Kind.LEAVE, sc_pb.RequestLeaveGame())
                 self._left.add(seat.player)
+            self._gone.add(seat.player)
+            if self._begun and len(self._gone) == self.participants:
+                self.close()
             self._turn.notify_all()
+
+    def close(self) -> None:
+        """Let go of the seats, which hold the match: it is freed at once when nobody plays it any more."""
+        self._seats.clear()
 
     def restart(self) -> None:
         """Begin a new episode; the random stream goes on."""
