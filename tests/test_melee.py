@@ -131,7 +131,7 @@ def test_the_bases_are_the_same_turned_round_the_middle(melee):
 def test_each_player_begins_as_in_a_game_and_looks_at_its_own_base(melee):
     for player, games in enumerate(melee.sides, 1):
         # id, minerals, vespene, supply, its cap, army, workers, idle ones
-        assert counts(games)[:8] == [player, 50, 0, 12, 15, 0, 12, 12]
+        assert counts(games)[:8] == [player, 50, 0, 12, 15, 0, 12, 0]
         x, y = melee.home(player)
         assert abs(melee.world["camera_x"][player - 1] - x) <= 12 and melee.world["camera_y"][player - 1] == y
         assert games.score_cumulative[0, 0] == 1050  # 12 SCVs, a CommandCenter, 50 minerals
@@ -242,7 +242,7 @@ def test_every_player_trains_builds_rallies_and_is_told_of_it(melee, player):
     melee.play(273)
     assert melee.world["alerts"][player - 1] >> TRAIN_WORKER_COMPLETE & 1
     assert not melee.world["alerts"][2 - player] >> TRAIN_WORKER_COMPLETE & 1
-    assert len(melee.slots(SCV, player)) == 13 and counts(games)[7] == 12  # the new one goes to mine
+    assert len(melee.slots(SCV, player)) == 13 and counts(games)[7] == 0  # the new one goes to mine, too
     melee.first.worlds["minerals"][0, player - 1] = 100
     x, y = towards_middle(melee, player, 6, 0)
     assert order(games, "Build_SupplyDepot_screen", melee.tags(SCV, player)[:1], x, y) == FINE
@@ -254,6 +254,8 @@ def test_every_player_trains_builds_rallies_and_is_told_of_it(melee, player):
 @pytest.mark.parametrize("player", [1, 2])
 def test_every_player_has_its_own_selection_and_groups(melee, player):
     games = melee.sides[player - 1]
+    assert order(games, "Stop_quick", melee.tags(SCV, player)) == FINE
+    melee.play(1)
     assert call(games, "select_idle_worker", select_worker=2) == FINE
     own = melee.world["owner"] == player
     assert (melee.world["selected"] >> (player - 1) & 1 == (own & (melee.world["type"] == SCV))).all()
@@ -332,7 +334,7 @@ def test_a_record_without_room_refuses_and_plays_on(melee):
         debug.create_units(melee.first, int(ID[BARRACKS]), 1, x, y)
     free = MAX_UNITS - debug.RESERVED_SLOTS - melee.used()
     for quantity in (100, free - 100):
-        debug.create_units(melee.first, int(ID[MARINE]), 2, *melee.home(2), quantity)
+        debug.create_units(melee.first, int(ID[SCV]), 2, *melee.home(2), quantity)
     with pytest.raises(DebugRefused, match="0 of 1 Marine .* CouldntAllocateUnit"):
         debug.create_units(melee.first, int(ID[MARINE]), 1, 32, 20)
     give_minerals(melee)
@@ -359,11 +361,11 @@ def test_a_record_without_room_refuses_and_plays_on(melee):
     debug.kill_units(melee.first, melee.tags(REFINERY, 1))
     assert len(melee.slots(VESPENE_GEYSER, 0)) == 4 and melee.used() == MAX_UNITS
     # who waits inside comes out when there is room again
-    debug.kill_units(melee.first, melee.tags(MARINE, 2)[:3])
+    debug.kill_units(melee.first, melee.tags(SCV, 2)[-3:])
     melee.play(1)
     assert len(melee.slots(MARINE, 1)) == debug.RESERVED_SLOTS + 3 and melee.used() == MAX_UNITS
     order(melee.first, "Attack_screen", melee.tags(MARINE, 1), *melee.home(2))
-    order(melee.second, "Attack_screen", melee.tags(MARINE, 2), *melee.home(1))
+    order(melee.second, "Attack_screen", melee.tags(SCV, 2), *melee.home(1))
     melee.play(2000)
     assert melee.used() < MAX_UNITS
 

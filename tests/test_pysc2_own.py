@@ -54,6 +54,7 @@ TESTS_WITH_A_GAME = {
     "tests.multi_player_test": 1,
     "tests.multi_player_env_test": 4,
     "tests.host_remote_agent_test": 2,
+    "tests.replay_obs_test": 1,
     "env.mock_sc2_env_comparison_test": 2,
 }
 """Modules of pysc2, and how many tests each holds."""
@@ -73,10 +74,8 @@ TESTS_THAT_FAIL = {
             "unit_type=units.Protoss.Nexus",
         ),
     ),
-    # the game centres the camera by itself at loop 2, and its workers mine from the beginning
-    "tests.replay_obs_test": (1, ("Lists differ: [<_Functions.move_camera: 1>] != []",)),
 }
-"""Modules whose tests all fail, how many those are, and what they miss: Protoss, observers, how a real game begins."""
+"""Modules whose tests all fail, how many those are, and what they miss: Protoss, observers."""
 
 TESTS_OF_OTHER_THINGS = {
     "env.converted_env_test": "its library is compiled for Python 3.10",

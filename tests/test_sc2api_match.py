@@ -239,7 +239,7 @@ def test_an_enemy_whom_nobody_sees_cannot_be_targeted():
     step(game)
     observed = observe(game)
     assert [error.result for error in observed.action_errors] == [error_pb2.Error]
-    assert not any(unit.orders for unit in units(observed, SCV))
+    assert {order.ability_id for unit in units(observed, SCV) for order in unit.orders} == {295}  # they mine
 
 
 # ---- debug commands --------------------------------------------------------------------------------------------------
@@ -437,8 +437,9 @@ def test_a_replay_can_be_seen_in_other_sizes_and_through_the_other_players_eyes(
     assert observed.observation.game_loop == 20 and len(observed.player_result) == 2
     assert observed.observation.player_common.player_id == 2
     assert observed.observation.raw_data.player.camera == camera
-    (action,) = observed.actions  # in pixels of the screen that it is looked at with: 48 have become 64
+    action, centred = observed.actions  # in pixels of the screen that it is looked at with: 48 have become 64
     assert action.action_feature_layer.camera_move.center_minimap.x == 22
+    assert centred.game_loop == 2  # the game shows the player its base
     assert start_replay(game, data, player=3).error == sc_pb.ResponseStartReplay.InvalidObservedPlayerId
 
 

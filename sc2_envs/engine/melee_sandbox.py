@@ -7,8 +7,10 @@ player who has no structure left has lost; there is no timer and no reward, `out
 Lengths are world units.
 """
 
+from sc2_envs.engine.abilities import GATHER
 from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.outcome import end_episode
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.score import SCORE
@@ -58,10 +60,10 @@ FUNCTIONS = (
 )
 
 # The resources lie up to 8.5 to the left of their CommandCenter, and as far above and below it: so far in the corner
-# can it stand.
-START_LOCATIONS = ((12.5, 12.5), (MAP_SIZE - 12.5, MAP_SIZE - 12.5))
+# can it stand, less two cells that programs want round them which look for places of bases.
+START_LOCATIONS = ((14.5, 14.5), (MAP_SIZE - 14.5, MAP_SIZE - 14.5))
 """Where the two CommandCenters stand."""
-CAMERA = (16.0, 12.5)  # as near to the first of them as the edge of the field lets it
+CAMERA = (16.0, 14.5)  # as near to the first of them as the edge of the field lets it
 
 FIELDS = tuple((x - BASE_X, y - BASE_Y) for x, y in FIELDS_LEFT)  # from the CommandCenter
 GEYSERS_LEFT = tuple((x - BASE_X, y - BASE_Y) for x, y in GEYSERS if x < BASE_X)
@@ -109,12 +111,17 @@ def place_resources(world, far):
 
 @jit
 def place_base(world, player, far):
-    """A player's CommandCenter, idle SCVs, minerals and camera."""
+    """A player's CommandCenter, minerals and camera, and its SCVs, which begin to mine as in the game."""
     base_x, base_y = START_LOCATIONS[0]
     create_unit(world, COMMAND_CENTER, player, *turned(far, base_x, base_y))
+    field = (len(FIELDS) + len(GEYSERS_LEFT)) * far  # the slot of the base's first one
+    scvs = 0
     for column in SCV_COLUMNS:
         for row in SCV_ROWS:
-            create_unit(world, SCV, player, *turned(far, base_x + column, base_y + row))
+            scv = create_unit(world, SCV, player, *turned(far, base_x + column, base_y + row))
+            own = field + scvs % len(FIELDS)
+            give_order(world, scv, GATHER, world.x[own], world.y[own], world.tag[own], False)
+            scvs += 1
     world.minerals[player - 1] = MINERALS
     world.camera_x[player - 1], world.camera_y[player - 1] = turned(far, CAMERA[0], CAMERA[1])
 

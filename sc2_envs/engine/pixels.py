@@ -29,15 +29,21 @@ def fill(out, first, size, value):
 @jit
 def inside(points, low, high):
     """First and one past the last of the evenly spaced points (rising or falling) in low <= point < high."""
-    if points[1] > points[0]:
+    if step_of(points) > 0.0:
         return first_past(points, low), first_past(points, high)
     return first_past(points, high), first_past(points, low)
 
 
 @jit
+def step_of(points):
+    """From one point to the next; where there is but one, it does not matter."""
+    return points[1] - points[0] if len(points) > 1 else 1.0
+
+
+@jit
 def first_past(points, bound):
     """Index of the first point that is at or above a bound, where they rise, or below it, where they fall."""
-    step = points[1] - points[0]
+    step = step_of(points)
     index = min(max(int((bound - points[0]) / step), 0), len(points))  # exact but for rounding
     while index > 0 and (points[index - 1] >= bound) == (step > 0.0):
         index -= 1

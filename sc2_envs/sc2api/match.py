@@ -50,6 +50,7 @@ from sc2_envs.sc2api.replays import Player as ReplayPlayer
 from sc2_envs.spaces import MAX_SIDE
 
 MAX_STEP = 5_000  # game loops of one step, or of real time between two requests
+CENTRED_LOOP = 2  # in which a melee shows each player its base, as pysc2's replay_obs_test tells
 MAX_ACTIONS = 1_000  # of a player between two game loops
 MAX_CHAT = 1_000  # characters of a message
 MAX_DEBUG = 1_000  # debug commands of one request
@@ -325,6 +326,8 @@ class Match:
         while self.game_loop < game_loop and not self.is_over:
             self._take_checksum()
             stop = min(game_loop, _next_multiple(self.game_loop, CHECKSUM_LOOPS))
+            if self.game_loop < CENTRED_LOOP:
+                stop = min(stop, CENTRED_LOOP)
             if self._opponents:
                 if self.game_loop % ACT_PERIOD == 0:
                     for opponent in self._opponents:
@@ -332,9 +335,12 @@ class Match:
                 stop = min(stop, _next_multiple(self.game_loop, ACT_PERIOD))
             for seat in seats:
                 seat.give(_NOTHING)  # forgets the news of its last step
-            self._first.step(*_engine_call(_NOTHING), stop - self.game_loop)
+            begun = self.game_loop
+            self._first.step(*_engine_call(_NOTHING), stop - begun)
             for seat in seats:
                 seat.note()
+                if begun < CENTRED_LOOP <= self.game_loop and self.setup.map_played == SANDBOX:
+                    seat.centre_camera()
 
     # ---- what is said and recorded ----
 
@@ -476,6 +482,8 @@ class Seat(View):
     def forget(self) -> None:
         """Be ready for a new episode."""
         self.target = 0  # the game loop that the client has asked for
+        world, index = self.match.worlds[0], self.player - 1
+        self._home = float(world["camera_x"][index]), float(world["camera_y"][index])
         self._pending: list[tuple[Call | RawCommand | RawCameraMove | None, Any]] = []  # None: a chat message
         # what the next observation tells of the time since the last one
         self._executed: deque[Any] = deque(maxlen=MAX_NEWS)
@@ -572,6 +580,13 @@ class Seat(View):
         else:
             executed.action_feature_layer.unit_command.ability_id = ability
         return ability
+
+    def centre_camera(self) -> None:
+        """Show the player its base, which it is told as a camera move of its own."""
+        self.observer.move_camera(*self._home)
+        executed = sc_pb.Action(game_loop=self.match.game_loop)
+        self.observer.write_camera_move(executed.action_feature_layer.camera_move, *self._home)
+        self._executed.append(executed)
 
     def give(self, call: Call, games: Games | None = None) -> int:
         """Carry out a function of the engine; no time passes. Returns FINE or why it was refused."""
