@@ -125,3 +125,29 @@ def test_a_cache_folder_that_cannot_be_made_is_replaced_with_a_warning(tmp_path)
     (tmp_path / "file").write_text("")
     out, err = finish(start(PACKAGE.parent, tmp_path / "file" / "cache"))
     assert "cannot be written" in err and out
+
+
+def test_threads_that_make_their_first_games_together_all_get_them():
+    """In a new process, whose cache is there."""
+    code = """
+import threading
+from sc2_envs.engine import Games
+barrier, made = threading.Barrier(4), []
+
+def make():
+    barrier.wait()
+    games = Games("MoveToBeacon", 1)
+    games.reset()
+    made.append(int(games.worlds["slots"][0]))
+
+threads = [threading.Thread(target=make) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(made)
+"""
+    compile.compile_engine()
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    printed = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=120)
+    assert printed.split() == ["[2,", "2,", "2,", "2]"]

@@ -196,7 +196,6 @@ def test_every_request_is_answered_in_every_state(state):
         (sc_pb.RequestCreateGame(battlenet_map_name="x"), "InvalidMapName"),
         (creation(map_path="mini_games/Nowhere.SC2Map"), "InvalidMapPath"),
         (creation(players=[]), "MissingPlayerSetup"),
-        (creation(players=[sc_pb.Participant, sc_pb.Computer]), "InvalidPlayerSetup"),
         (creation(players=[sc_pb.Computer]), "InvalidPlayerSetup"),
         (creation(players=[sc_pb.Participant, sc_pb.Participant]), "MultiplayerUnsupported"),
     ],
@@ -207,6 +206,16 @@ def test_games_that_cannot_be_created(request_, error):
     assert sc_pb.ResponseCreateGame.Error.Name(answer.error) == error
     assert answer.error_details
     assert state_of(game) == "launched"
+
+
+def test_a_computer_has_no_place_on_a_mini_game():
+    """pysc2's bin.play asks for one on every map."""
+    game = Game()
+    request = creation(players=[sc_pb.Participant, sc_pb.Computer])
+    request.player_setup[1].race = common_pb2.Zerg
+    assert not send(game, create_game=request).HasField("error")
+    assert send(game, join_game=joining()).player_id == 1
+    assert len(send(game, game_info=sc_pb.RequestGameInfo()).player_info) == 1
 
 
 def test_map_paths_of_windows():

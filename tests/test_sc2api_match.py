@@ -314,6 +314,26 @@ def test_who_does_not_come_is_named():
     together(lambda: step(host, 2), lambda: step(guest, 2))  # and it can go on
 
 
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_who_cannot_join_keeps_nobody_waiting(culprit):
+    network = LocalNetwork()
+    games = Game(network, 15.0), Game(network, 15.0)
+    send(games[0], create_game=creation(PARTICIPANT, PARTICIPANT))
+    requests = [joining(port=PORT), joining(port=PORT)]
+    requests[culprit].options.feature_layer.width = 30
+    start = time.monotonic()
+    responses = together(
+        *(lambda game=game, request=request: game.handle(sc_pb.Request(join_game=request))
+          for game, request in zip(games, requests, strict=True))
+    )  # fmt: skip
+    assert time.monotonic() - start < 10
+    assert responses[culprit].join_game.error == sc_pb.ResponseJoinGame.FeatureUnsupported
+    (error,) = responses[1 - culprit].error
+    assert f"player {culprit + 1} cannot join" in error and "cannot be 30" in error
+    send(games[0], create_game=creation(PARTICIPANT, PARTICIPANT))
+    together(*(lambda game=game: send(game, join_game=joining(port=PORT)) for game in games))
+
+
 @pytest.mark.parametrize("port", [None, 0, -1, 70_000])
 def test_two_players_need_a_port(port):
     host = Game()

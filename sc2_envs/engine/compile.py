@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -183,17 +184,24 @@ def _compile_entries() -> None:
 
 
 _ready = False
+_one_thread = threading.Lock()  # threads that make their first games at the same time
 
 
 def compile_engine(quiet: bool = False) -> None:
     """Make the compiled engine ready in this process; compile it first where the cache does not hold it.
 
-    Processes that start together on an empty cache wait for the first one to compile. A parent that starts workers
-    calls this before it does, so that they only load.
+    Processes that start together on an empty cache wait for the first one to compile, and so do threads. A parent that
+    starts workers calls this before it does, so that they only load.
 
     Raises:
         TimeoutError: another process has held the cache's lock for too long.
     """
+    if not _ready:
+        with _one_thread:
+            _make_ready(quiet)
+
+
+def _make_ready(quiet: bool) -> None:
     global _ready
     if _ready or numba.config.DISABLE_JIT:  # NUMBA_DISABLE_JIT=1 runs the rules in plain Python
         return
@@ -222,7 +230,9 @@ def compile_engine(quiet: bool = False) -> None:
     try:
         start = time.monotonic()
         if not _is_complete(done):
-            _announce(f"compiling the engine, once for this version on this machine, into {CACHE_FOLDER} ...", quiet)
+            _announce(
+                f"compiling the engine, once for this version on this machine, into {CACHE_FOLDER} (minutes) ...", quiet
+            )
             _build(CACHE_FOLDER)
             _compile_entries()
             done.write_text(_file_times())

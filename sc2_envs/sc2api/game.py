@@ -173,7 +173,9 @@ class Game:
             Player(setup.type, setup.race, setup.difficulty, setup.player_name, setup.ai_build)
             for setup in request.player_setup
         )
-        path = request.local_map.map_path or request.battlenet_map_name
+        path = request.local_map.map_path
+        if engine_map(path) != SANDBOX:  # pysc2's own bin.play asks for a computer everywhere
+            players = tuple(player for player in players if not player.is_computer)
         self._setup = Setup(path, players, seed, request.realtime, request.disable_fog)
         self.status = _INIT_GAME
 
@@ -184,9 +186,11 @@ class Game:
             self._join_host(request, answer)
             return
         assert self._setup is not None
+        self._end_offer()  # of a join that failed
         problem = _problem_of_joining(request, self._setup, is_guest=self._match is not None)
         if problem is not None:
             answer.error, answer.error_details = problem
+            self._tell_other(request, problem[1])
             return
         match = self._match or Match(self._setup, self._wait_seconds)
         seat = match.join(request.options, request.race, request.player_name)
@@ -209,6 +213,21 @@ class Game:
             self._end_offer = self._network.offer(port, guest.handle)
         except OSError as error:
             raise RequestRefused(f"server_ports.game_port {port}: {error}") from error
+
+    def _tell_other(self, request: Any, problem: str) -> None:
+        """Let the other participant of a game that cannot be joined know, so that it need not wait."""
+        assert self._setup is not None
+        if self._match is not None:
+            self._match.call_off(f"player 2 cannot join: {problem}")
+            return
+        port = request.server_ports.game_port
+        if sum(not player.is_computer for player in self._setup.players) < 2 or not 1 <= port <= 65535:
+            return
+        refusal = sc_pb.Response(status=_LAUNCHED, error=[f"player 1 cannot join: {problem}"])
+        try:
+            self._end_offer = self._network.offer(port, lambda request: refusal)
+        except OSError:
+            pass  # somebody else's port: the other participant is not waiting there for this game
 
     def _restart_game(self, request: Any, answer: Any) -> None:
         if isinstance(self._view, Playback):
@@ -357,8 +376,8 @@ def _problem_of_creating(request: Any) -> tuple[int, str] | None:
     if name != SANDBOX:
         if kinds.count(sc_pb.Participant) > 1:
             return errors.MultiplayerUnsupported, "mini-games have one participant"
-        if kinds != [sc_pb.Participant]:
-            return errors.InvalidPlayerSetup, "mini-games have one participant and nobody else"
+        if sc_pb.Participant not in kinds:
+            return errors.InvalidPlayerSetup, "mini-games have one participant"
     elif len(kinds) != 2 or sc_pb.Participant not in kinds:
         return errors.InvalidPlayerSetup, "a melee has two players, a participant and another one or a computer"
     for setup in request.player_setup:

@@ -127,6 +127,7 @@ class Match:
         self._open = [number for number, player in enumerate(setup.players, 1) if not player.is_computer]
         self._seats: dict[int, Seat] = {}
         self._begun = False
+        self._called_off: str | None = None
         self._left: set[int] = set()  # before the end of the game
         self._gone: set[int] = set()  # whenever
 
@@ -178,10 +179,20 @@ class Match:
         """Wait until the game has begun.
 
         Raises:
-            MatchError: the other participant has not joined in time.
+            MatchError: the other participant has not joined in time, or cannot join.
         """
         with self._turn:
-            self._wait(lambda: self._begun, lambda: f"player {self._open[0]} has not joined")
+            self._wait(
+                lambda: self._begun or self._called_off is not None, lambda: f"player {self._open[0]} has not joined"
+            )
+            if self._called_off is not None:
+                raise MatchError(self._called_off)
+
+    def call_off(self, why: str) -> None:
+        """The game will not begin: whoever waits for that is told why."""
+        with self._turn:
+            self._called_off = why
+            self._turn.notify_all()
 
     def leave(self, seat: Seat) -> None:
         """Give up a seat; a game that goes on is lost for who leaves."""
@@ -666,7 +677,7 @@ def problem_of_options(options: Any, map_path: str | None = None) -> str | None:
     crops = options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area
     if crops and map_path is not None and engine_map(map_path) != SANDBOX:
         # all of the sandbox is playable
-        return "the map cannot be cropped to its playable area"
+        return "crop_to_playable_area, or raw_crop_to_playable_area: mini-games' maps cannot be cropped"
     if options.HasField("feature_layer"):
         setup = options.feature_layer
         sides = (setup.resolution.x, setup.resolution.y, setup.minimap_resolution.x, setup.minimap_resolution.y)
