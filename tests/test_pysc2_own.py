@@ -59,6 +59,9 @@ TESTS_WITH_A_GAME = {
 }
 """Modules of pysc2, and how many tests each holds."""
 
+LONG = ("tests.replay_obs_test",)
+"""Those that take half a minute over the websocket."""
+
 NEEDS_PORTS = "tests.host_remote_agent_test"
 """The one whose clients connect to the games themselves."""
 
@@ -160,7 +163,9 @@ def assert_all_passed(printed, tests):
 
 
 @on_posix
-@pytest.mark.parametrize("name", TESTS_WITH_A_GAME)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in TESTS_WITH_A_GAME]
+)
 def test_passes_over_the_websocket(name, run, stand_in):
     printed = run(*OVER_THE_WEBSOCKET, f"pysc2.{name}", SC2PATH=str(stand_in))
     assert_all_passed(printed, TESTS_WITH_A_GAME[name])

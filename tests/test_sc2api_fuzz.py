@@ -1063,7 +1063,7 @@ def test_pixels_that_were_not_looked_at_are_given_as_the_nearest(replay):
     command = action.action_feature_layer.unit_command
     command.target_screen_coord.x, command.target_screen_coord.y = 2**31 - 1, -(2**31)
     action.ClearField("action_raw")
-    action.action_ui.select_idle_worker.type = 1  # which is what is carried out
+    action.action_ui.control_group.action, action.action_ui.control_group.control_group_index = 2, 1  # carried out
     _, game = started(replace(replay, entries=(Entry(0, 1, Kind.ACTION, action.SerializeToString()),)))
     answer(game.handle, stepping())
     (executed,) = answer(game.handle, OBSERVE).observation.actions
