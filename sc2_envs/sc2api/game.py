@@ -174,7 +174,7 @@ class Game:
             for setup in request.player_setup
         )
         path = request.local_map.map_path
-        if engine_map(path) != SANDBOX:  # pysc2's own bin.play asks for a computer everywhere
+        if engine_map(path) != SANDBOX:  # pysc2's bin.play asks for a computer everywhere
             players = tuple(player for player in players if not player.is_computer)
         self._setup = Setup(path, players, seed, request.realtime, request.disable_fog)
         self.status = _INIT_GAME
