@@ -9,6 +9,7 @@ ENV_ID = SC2MoveToBeacon-v0
 NPROC = 2
 ARGS =
 PYTEST_ARGS =
+TEST_PROCESSES = 2
 
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -29,7 +30,7 @@ train: $(STAMPS)/train ## train an agent (ENV_ID=SC2MoveToBeacon-v0 NPROC=2 ARGS
 	$(BIN)/torchrun --standalone --nproc_per_node=$(NPROC) algorithms/a2c_sc2_multigpu.py --env-id $(ENV_ID) $(ARGS)
 
 test: $(STAMPS)/dev ## run the quick tests, and name those that are skipped (PYTEST_ARGS="-k seeds")
-	$(BIN)/python -m pytest -m "not slow and not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "not slow and not soak" $(PYTEST_ARGS)
 
 test-slow: $(STAMPS)/dev ## run the tests that take minutes
 	$(BIN)/python -m pytest -m "slow and not soak" $(PYTEST_ARGS)
