@@ -151,3 +151,10 @@ print(made)
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
     printed = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=120)
     assert printed.split() == ["[2,", "2,", "2,", "2]"]
+
+
+def test_the_engine_is_compiled_where_the_protocol_is_not_installed():
+    """The processes that compile import all entry points, those of the protocol among them."""
+    code = "import sys; sys.modules['s2clientprotocol'] = sys.modules['google'] = None; import sc2_envs.engine.build"
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)

@@ -63,6 +63,7 @@ def made(**changes):
         "engine_version": "2",
         "game_loops": 1000,
         "realtime": False,
+        "disable_fog": False,
         "players": (
             Player(
                 1, sc_pb.Participant, common_pb2.Random, common_pb2.Terran, sc_pb.Victory, "Ødipus", options=options()
@@ -292,7 +293,7 @@ def test_a_list_of_names_can_be_too_long():
     "replay",
     [
         made(),
-        made(realtime=True, random_numbers=0, seed=0),
+        made(realtime=True, disable_fog=True, random_numbers=0, seed=0),
         made(game_loops=0, checksums=(5,), entries=(), players=made().players[:1]),
         made(entries=tuple(Entry(loop, 2, Kind.ACTION, action()) for loop in range(1001))),
         with_player(name="x" * 255, options=b"", result=sc_pb.Undecided),
@@ -353,6 +354,7 @@ def test_the_layout_is_the_documented_one():
         (lambda: made(game_loops=2**32), "game_loops is an int"),
         (lambda: made(game_loops=True), "game_loops is an int from 0 to 4294967295, not True"),
         (lambda: made(realtime=1), "realtime is a bool, not 1"),
+        (lambda: made(disable_fog=None), "disable_fog is a bool, not None"),
         (lambda: made(entries=[]), "entries is a tuple, not a list"),
         (lambda: made(players=()), "1 to 2 players, not 0"),
         (lambda: made(players=made().players * 2), "1 to 2 players, not 4"),

@@ -463,6 +463,28 @@ def test_a_replay_can_be_seen_in_other_sizes_and_through_the_other_players_eyes(
     assert start_replay(game, data, player=3).error == sc_pb.ResponseStartReplay.InvalidObservedPlayerId
 
 
+def test_a_game_without_fog_is_played_back_without():
+    """Fog is a rule too: units look for enemies where their player sees."""
+    game = play(disable_fog=True)
+    step(game, 500)
+    seen = observe(game)
+    start_replay(game, save(game))
+    step(game, 500)
+    assert observe(game).observation.raw_data == seen.observation.raw_data
+    assert len(units(seen, COMMAND_CENTER, alliance=4)) == 1
+
+
+def test_a_replay_is_not_cropped_where_its_map_is_not():
+    game = Game()
+    send(game, create_game=creation(PARTICIPANT, path="MoveToBeacon"))
+    send(game, join_game=joining())
+    step(game, 8)
+    request = sc_pb.RequestStartReplay(replay_data=save(game), observed_player_id=1, options=joining().options)
+    request.options.feature_layer.crop_to_playable_area = True
+    answer = send(game, start_replay=request)
+    assert answer.error == sc_pb.ResponseStartReplay.MissingOptions and "cannot be cropped" in answer.error_details
+
+
 def test_who_looks_moves_the_camera_without_changing_the_game():
     game = play()
     step(game, 30)

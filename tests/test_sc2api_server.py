@@ -378,18 +378,23 @@ class endpoint_of:  # noqa: N801 (used like a function)
         self.endpoint.close()
 
 
+class Counter:
+    """Answers requests, and counts how many of them are under way at a time."""
+
+    def __init__(self):
+        self.under_way = []
+        self.most = 0
+
+    def __call__(self, request):
+        self.under_way.append(request.id)
+        self.most = max(self.most, len(self.under_way))
+        time.sleep(0.02)
+        self.under_way.remove(request.id)
+        return sc_pb.Response(status=sc_pb.in_game)
+
+
 def test_requests_of_one_game_go_one_after_another():
-    under_way = []
-    most = 0
-
-    def handle(request):
-        nonlocal most
-        under_way.append(request.id)
-        most = max(most, len(under_way))
-        time.sleep(0.01)
-        under_way.remove(request.id)
-        return sc_pb.Response(status=sc_pb.launched)
-
+    handle = Counter()
     with endpoint_of(handle) as url:
 
         def converse():
@@ -402,7 +407,7 @@ def test_requests_of_one_game_go_one_after_another():
             thread.start()
         for thread in threads:
             thread.join(TIMEOUT)
-    assert most == 1
+    assert handle.most == 1
 
 
 # ---- the process -------------------------------------------------------------------------------------------------
@@ -607,17 +612,7 @@ def test_ports_that_cannot_be(networks, port):
 def test_requests_of_a_seat_go_one_after_another(networks):
     host, guest = networks
     port = free_port()
-    under_way = []
-    most = 0
-
-    def handle(request):
-        nonlocal most
-        under_way.append(request.id)
-        most = max(most, len(under_way))
-        time.sleep(0.02)
-        under_way.remove(request.id)
-        return sc_pb.Response(status=sc_pb.in_game)
-
+    handle = Counter()
     end = host.offer(port, handle)
     threads = [threading.Thread(target=guest.find(port, timeout=TIMEOUT), args=(PING,)) for _ in range(4)]
     for thread in threads:
@@ -625,7 +620,7 @@ def test_requests_of_a_seat_go_one_after_another(networks):
     for thread in threads:
         thread.join(TIMEOUT)
     end()
-    assert most == 1
+    assert handle.most == 1
 
 
 def test_the_second_seat_plays_while_the_first_one_waits_for_it(networks):

@@ -221,7 +221,7 @@ class Game:
             self._match.call_off(f"player 2 cannot join: {problem}")
             return
         port = request.server_ports.game_port
-        if sum(not player.is_computer for player in self._setup.players) < 2 or not 1 <= port <= 65535:
+        if self._setup.participants < 2 or not 1 <= port <= 65535:
             return
         refusal = sc_pb.Response(status=_LAUNCHED, error=[f"player 1 cannot join: {problem}"])
         try:
@@ -233,7 +233,7 @@ class Game:
         if isinstance(self._view, Playback):
             raise RequestRefused("a replay is not restarted: start it anew")
         match = self._playing.match
-        if match.participants > 1:
+        if match.setup.participants > 1:
             answer.error = sc_pb.ResponseRestartGame.LaunchError
             answer.error_details = "a game of two participants is left and created anew"
             return
@@ -306,18 +306,17 @@ class Game:
 
     def _start_replay(self, request: Any, answer: Any) -> None:
         errors = sc_pb.ResponseStartReplay
-        if request.WhichOneof("replay") != "replay_data":
-            answer.error = errors.InvalidReplayPath if request.HasField("replay_path") else errors.MissingReplay
-            answer.error_details = "a replay is played from replay_data"
+        replay = _read_replay(request, answer, errors, errors.InvalidReplayData)
+        if replay is None:
             return
-        problem = problem_of_options(request.options) if request.HasField("options") else "options are not set"
+        has_options = request.HasField("options")
+        problem = problem_of_options(request.options, replay.map_path) if has_options else "options are not set"
         if problem is not None:
             answer.error, answer.error_details = errors.MissingOptions, problem
             return
         if request.realtime:
             raise RequestRefused("realtime is not supported for replays")
         try:
-            replay = Replay.from_bytes(request.replay_data)
             playback = Playback(replay, request.observed_player_id, request.options, request.disable_fog)
         except ReplayError as error:
             answer.error, answer.error_details = errors.InvalidReplayData, str(error)
@@ -331,14 +330,9 @@ class Game:
 
     def _replay_info(self, request: Any, answer: Any) -> None:
         errors = sc_pb.ResponseReplayInfo
-        if request.WhichOneof("replay") != "replay_data":
-            answer.error = errors.InvalidReplayPath if request.HasField("replay_path") else errors.MissingReplay
-            answer.error_details = "a replay is read from replay_data"
-            return
-        try:
-            write_replay_info(Replay.from_bytes(request.replay_data), answer)
-        except ReplayError as error:
-            answer.error, answer.error_details = errors.ParsingError, str(error)
+        replay = _read_replay(request, answer, errors, errors.ParsingError)
+        if replay is not None:
+            write_replay_info(replay, answer)
 
     def _save_replay(self, request: Any, answer: Any) -> None:
         if isinstance(self._view, Playback):
@@ -348,6 +342,26 @@ class Game:
     def _obs_action(self, request: Any, answer: Any) -> None:
         assert isinstance(self._view, Playback)
         self._view.move_camera(request.actions)
+
+
+def _read_replay(request: Any, answer: Any, errors: Any, damaged: int) -> Replay | None:
+    """The replay that comes with a request; None where there is none, which the answer's error then tells.
+
+    Args:
+        request: with `replay_data`; there are no files of replays on this side.
+        answer: its response.
+        errors: the class of the response.
+        damaged: the error for bytes that are no replay of ours.
+    """
+    if request.WhichOneof("replay") != "replay_data":
+        answer.error = errors.InvalidReplayPath if request.HasField("replay_path") else errors.MissingReplay
+        answer.error_details = "a replay is read from replay_data"
+        return None
+    try:
+        return Replay.from_bytes(request.replay_data)
+    except ReplayError as error:
+        answer.error, answer.error_details = damaged, str(error)
+        return None
 
 
 def _problem_of_creating(request: Any) -> tuple[int, str] | None:
@@ -399,7 +413,7 @@ def _problem_of_joining(request: Any, setup: Setup, is_guest: bool) -> tuple[int
     problem = _problem_of_name(request.player_name)
     if problem is not None:
         return errors.NoSpaceForUser, problem
-    if sum(not player.is_computer for player in setup.players) > 1 and not is_guest:
+    if setup.participants > 1 and not is_guest:
         try:
             check_port(request.server_ports.game_port)
         except ValueError as error:

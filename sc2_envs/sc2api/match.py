@@ -99,6 +99,11 @@ class Setup:
     disable_fog: bool = False
 
     @property
+    def participants(self) -> int:
+        """How many of the players are clients."""
+        return sum(not player.is_computer for player in self.players)
+
+    @property
     def map_played(self) -> str:
         """The engine's map."""
         name = engine_map(self.map_path)
@@ -141,11 +146,6 @@ class Match:
         return games
 
     # ---- joining and leaving ----
-
-    @property
-    def participants(self) -> int:
-        """How many of the players are clients."""
-        return sum(not player.is_computer for player in self.setup.players)
 
     @property
     def is_waiting(self) -> bool:
@@ -201,7 +201,7 @@ class Match:
                 self.record(seat.player, Kind.LEAVE, sc_pb.RequestLeaveGame())
                 self._left.add(seat.player)
             self._gone.add(seat.player)
-            if self._begun and len(self._gone) == self.participants:
+            if self._begun and len(self._gone) == self.setup.participants:
                 self.close()
             self._turn.notify_all()
 
@@ -336,21 +336,22 @@ class Match:
         seats = list(self._seats.values())
         while self.game_loop < game_loop and not self.is_over:
             self._take_checksum()
-            stop = min(game_loop, _next_multiple(self.game_loop, CHECKSUM_LOOPS))
-            if self.game_loop < CENTRED_LOOP:
+            begun = self.game_loop
+            stop = min(game_loop, _next_multiple(begun, CHECKSUM_LOOPS))
+            centres = begun < CENTRED_LOOP and self.setup.map_played == SANDBOX
+            if centres:
                 stop = min(stop, CENTRED_LOOP)
             if self._opponents:
-                if self.game_loop % ACT_PERIOD == 0:
+                if begun % ACT_PERIOD == 0:
                     for opponent in self._opponents:
-                        opponent.act(self.game_loop)
-                stop = min(stop, _next_multiple(self.game_loop, ACT_PERIOD))
+                        opponent.act(begun)
+                stop = min(stop, _next_multiple(begun, ACT_PERIOD))
             for seat in seats:
                 seat.give(_NOTHING)  # forgets the news of its last step
-            begun = self.game_loop
             self._first.step(*_engine_call(_NOTHING), stop - begun)
             for seat in seats:
                 seat.note()
-                if begun < CENTRED_LOOP <= self.game_loop and self.setup.map_played == SANDBOX:
+                if centres and self.game_loop == CENTRED_LOOP:
                     seat.centre_camera()
 
     # ---- what is said and recorded ----
@@ -410,6 +411,7 @@ class Match:
                 engine_version=ENGINE_VERSION,
                 game_loops=self.game_loop,
                 realtime=self.setup.realtime,
+                disable_fog=self.setup.disable_fog,
                 players=tuple(players),
                 entries=tuple(self._entries),
                 checksums=tuple(self._checksums),
@@ -670,12 +672,12 @@ class Seat(View):
                 answer.player_result.add(player_id=number, result=result)
 
 
-def problem_of_options(options: Any, map_path: str | None = None) -> str | None:
-    """Why a game cannot be looked at in this way; None where it can."""
+def problem_of_options(options: Any, map_path: str) -> str | None:
+    """Why a game on a map cannot be looked at in this way; None where it can."""
     if options.ByteSize() > MAX_MESSAGE_SIZE:
         return f"options of {options.ByteSize()} bytes: at most {MAX_MESSAGE_SIZE}"
     crops = options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area
-    if crops and map_path is not None and engine_map(map_path) != SANDBOX:
+    if crops and engine_map(map_path) != SANDBOX:
         # all of the sandbox is playable
         return "crop_to_playable_area, or raw_crop_to_playable_area: mini-games' maps cannot be cropped"
     if options.HasField("feature_layer"):

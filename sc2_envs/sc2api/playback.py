@@ -52,7 +52,8 @@ class Playback(View):
             )
             for other in replay.players
         )
-        match = Match(Setup(replay.map_path, players, replay.seed), 0.0, replay.random_numbers)
+        setup = Setup(replay.map_path, players, replay.seed, disable_fog=replay.disable_fog)
+        match = Match(setup, 0.0, replay.random_numbers)
         self._seats = {}
         for other in replay.players:
             if other.type == sc_pb.Participant:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numba import boolean, float64, int64
 from numpy.typing import NDArray
-from s2clientprotocol import error_pb2
 
 from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games
@@ -53,6 +52,9 @@ from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, WORLDS_TYPE
 
 MAX_ENTRIES = 1000
 """Of each kind in one request."""
+
+# of the protocol's ActionResult; not imported from it, since the engine is compiled where the protocol is not installed
+_SUCCESS = 1
 
 RICH = 1_000_000  # minerals, vespene and supply of a player to whom costs do not matter
 
@@ -103,7 +105,7 @@ def answer_query(games: Games, request: Any, answer: Any) -> None:
             answer.pathing.add(distance=_distance(worlds, walkers, walker, player, way))
     for placement in request.placements:
         error = _placement(worlds, player, placement)
-        answer.placements.add(result=error_pb2.Success if error == FINE else error)
+        answer.placements.add(result=_SUCCESS if error == FINE else error)
     for unit in request.abilities:  # last: it changes the selection of the copy
         _write_abilities(answer.abilities.add(), worlds, player, unit.unit_tag)
 

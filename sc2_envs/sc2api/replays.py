@@ -136,6 +136,8 @@ class Replay:
     game_loops: int
     """length of the game"""
     realtime: bool
+    disable_fog: bool
+    """whether the game was created without fog, which units see and fight by"""
     players: tuple[Player, ...]
     """in the order of their ids, 1 or 2 of them"""
     entries: tuple[Entry, ...]
@@ -404,8 +406,9 @@ def _check_replay(replay: Replay) -> None:
     _check_number("seed", replay.seed, 0, 2**128 - 1)
     _check_number("random_numbers", replay.random_numbers, 0, 2**64 - 1)
     _check_number("game_loops", replay.game_loops, 0, 2**32 - 1)
-    if type(replay.realtime) is not bool:
-        raise ReplayError(f"realtime is a bool, not {replay.realtime!r:.80}")
+    for name in ("realtime", "disable_fog"):
+        if type(getattr(replay, name)) is not bool:
+            raise ReplayError(f"{name} is a bool, not {getattr(replay, name)!r:.80}")
     for name in ("players", "entries", "checksums"):
         if not isinstance(getattr(replay, name), tuple):
             raise ReplayError(f"{name} is a tuple, not a {type(getattr(replay, name)).__name__}")
