@@ -152,7 +152,7 @@ def test_what_stands_on_the_field_stands_inside_it(melee):
 
 
 def test_both_mine_with_the_same_income(melee):
-    opponents = [IdleOpponent(games) for games in melee.sides]
+    opponents = [IdleOpponent() for _ in melee.sides]
     for loop in range(0, 5 * MINUTE, ACT_PERIOD):
         for opponent in opponents:
             opponent.act(loop)

@@ -98,7 +98,7 @@ def make_opponent(games: Games, difficulty: int) -> Opponent:
         ValueError: for a difficulty that the protocol does not have.
     """
     if difficulty == sc_pb.VeryEasy:
-        return IdleOpponent(games)
+        return IdleOpponent()
     if difficulty not in sc_pb.Difficulty.values():
         raise ValueError(f"difficulty {difficulty}: there are {', '.join(sc_pb.Difficulty.keys())}")
     return ScriptedOpponent(games, PLANS.get(difficulty, PLANS[sc_pb.VeryHard]))
@@ -200,17 +200,10 @@ def _distances(points: NDArray[np.float64], point: Point) -> NDArray[np.float64]
 
 
 class IdleOpponent:
-    """Sends its SCVs to mine when the episode begins, and does nothing else."""
-
-    def __init__(self, games: Games) -> None:
-        self._side = Side(games)
-        self._mines = False
+    """Gives no orders: its SCVs mine from the beginning, as everybody's."""
 
     def act(self, loop: int) -> None:
-        """Give orders, at the first call."""
-        if not self._mines:
-            self._mines = True
-            send_to_mine(self._side, self._side.idle(SCV))
+        """Give none."""
 
 
 class ScriptedOpponent:
