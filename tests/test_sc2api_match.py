@@ -1,6 +1,7 @@
 """Games of the protocol that are more than one player on a mini-game: opponents, two players, real time, replays."""
 
 import importlib.util
+import math
 import threading
 import time
 
@@ -499,6 +500,10 @@ def test_who_looks_moves_the_camera_without_changing_the_game():
     assert (camera.x, camera.y) == (32, 32)
     move.camera_follow_player.player_id = 1
     send(game, obs_action=sc_pb.RequestObserverAction(actions=[move]))
+    for nowhere in (math.nan, math.inf):
+        nowhere_move = sc_pb.ObserverAction()
+        nowhere_move.camera_move.world_pos.x = nowhere
+        send(game, "two finite numbers", obs_action=sc_pb.RequestObserverAction(actions=[nowhere_move]))
     follow_units = sc_pb.ObserverAction()
     follow_units.camera_follow_units.unit_tags.append(3)
     send(game, "camera_follow_units", obs_action=sc_pb.RequestObserverAction(actions=[follow_units]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -142,12 +143,15 @@ class Playback(View):
         """Carry out ObserverActions.
 
         Raises:
-            MatchError: for those that the view of one player has not.
+            MatchError: for those that the view of one player has not, and for a position that is none.
         """
         for action in actions:
             kind = action.WhichOneof("action")
             if kind == "camera_move":
-                self._camera = action.camera_move.world_pos.x, action.camera_move.world_pos.y
+                x, y = action.camera_move.world_pos.x, action.camera_move.world_pos.y
+                if not (math.isfinite(x) and math.isfinite(y)):
+                    raise MatchError(f"camera_move to ({x}, {y}): a position is two finite numbers")
+                self._camera = x, y
             elif kind == "camera_follow_player" and action.camera_follow_player.player_id == self.player:
                 self._camera = None
             elif kind == "player_perspective" and action.player_perspective.player_id == self.player:
