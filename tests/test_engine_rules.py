@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from sc2_envs.actions import FUNCTIONS_BY_NAME
 from sc2_envs.engine.abilities import HOLD_POSITION, MOVE, PATROL, STOP
 from sc2_envs.engine.behaviour import act_units
-from sc2_envs.engine.camera import minimap_point, screen_pixel, screen_point
+from sc2_envs.engine.camera import (
+    WHOLE_MAP,
+    MinimapArea,
+    minimap_point,
+    minimap_position,
+    screen_pixel,
+    screen_point,
+)
 from sc2_envs.engine.maps import MAPS, clamp_camera
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.orders import give_order
@@ -277,8 +284,16 @@ def test_a_click_on_a_pixel_lies_in_that_pixel(width, height, data):
 
 
 def test_minimap_points_scale_each_axis_by_itself():
-    assert minimap_point(64, 64, 0, 0) == (0.5, 63.5)
-    assert minimap_point(32, 64, 31, 63) == (63, 0.5)
+    assert minimap_point(WHOLE_MAP, 64, 64, 0, 0) == (0.5, 63.5)
+    assert minimap_point(WHOLE_MAP, 32, 64, 31, 63) == (63, 0.5)
+
+
+def test_a_minimap_of_a_part_of_the_map_begins_at_its_upper_left_corner():
+    area = MinimapArea(left=10.0, top=44.0, width=44.0, height=22.0)
+    assert minimap_point(area, 88, 22, 0, 0) == (10.25, 43.5)
+    assert minimap_point(area, 88, 22, 87, 21) == (53.75, 22.5)
+    assert minimap_position(area, 88, 22, 54.0, 22.0) == (88, 22)
+    assert minimap_position(area, 88, 22, 10.25, 43.5) == (0.5, 0.5)
 
 
 def test_the_camera_keeps_to_the_area(world):

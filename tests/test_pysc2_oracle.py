@@ -344,5 +344,3 @@ def test_what_it_cannot_do_is_said():
         environment("AbyssalReef", players=[bot])
     with pytest.raises(remote_controller.RequestError, match="24 wide and cannot be 30"):
         environment(camera_width_world_units=30)
-    with pytest.raises(remote_controller.RequestError, match="cropped"):
-        environment(crop_to_playable_area=True)

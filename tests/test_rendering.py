@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sc2_envs.engine import compile_engine
+from sc2_envs.engine.camera import WHOLE_MAP, MinimapArea
 from sc2_envs.engine.contents import TABLES_INT32, TABLES_UINT8
 from sc2_envs.engine.drawing_memory import make_memory, make_scratch
 from sc2_envs.engine.rendering import draw_layers
@@ -66,7 +67,17 @@ def put_snapshot(world, player, unit_type, owner, x, y, progress=1.0):
 
 
 def draw(
-    which, worlds, screen_size, minimap_size, layers="all", dtype=np.int32, player=1, mask=None, out=None, memory=None
+    which,
+    worlds,
+    screen_size,
+    minimap_size,
+    layers="all",
+    dtype=np.int32,
+    player=1,
+    mask=None,
+    out=None,
+    memory=None,
+    area=WHOLE_MAP,
 ):
     """(N, C, H, W) of the engine; memory: the scratch and the memory of drawings before."""
     width, height = screen_size if which == "screen" else minimap_size
@@ -81,7 +92,7 @@ def draw(
     asked = (indices, none) if which == "screen" else (none, indices)
     outs = (out, nothing) if which == "screen" else (nothing, out)
     memory = memory or (make_scratch(sizes), make_memory(len(worlds), sizes))
-    draw_layers(worlds, mask, player, sizes, *asked, tables, *memory, *outs)
+    draw_layers(worlds, mask, player, sizes, area, *asked, tables, *memory, *outs)
     return out
 
 
@@ -217,11 +228,12 @@ def reference_screen(world, size, player=1):
     return layers
 
 
-def reference_minimap(world, size, screen_size=(64, 64), player=1):
+def reference_minimap(world, size, screen_size=(64, 64), player=1, area=WHOLE_MAP):
     width, height = size
     layers = {layer.name: np.zeros((height, width), int) for layer in MINIMAP_LAYERS}
-    x = (np.arange(width) + 0.5) * MAP / width
-    y = MAP - (np.arange(height) + 0.5) * MAP / height
+    left, top, wide, high = area
+    x = left + (np.arange(width) + 0.5) * wide / width
+    y = top - (np.arange(height) + 0.5) * high / height
     layers |= ground(world, player, x, y)
     columns, rows = np.meshgrid(np.arange(width), np.arange(height))
 
@@ -229,20 +241,20 @@ def reference_minimap(world, size, screen_size=(64, 64), player=1):
         within_x = (columns >= first_column) & (columns < first_column + count_x)
         return within_x & (rows >= first_row) & (rows < first_row + count_y)
 
-    view_x = max(1, math.trunc(24 * width / MAP))
-    view_y = max(1, math.trunc(24 * screen_size[1] / screen_size[0] * height / MAP))
-    column = math.trunc(world["camera_x"][player - 1] * width / MAP - view_x / 2)
-    row = math.trunc((MAP - world["camera_y"][player - 1]) * height / MAP - view_y / 2)
+    view_x = max(1, math.trunc(24 * width / wide))
+    view_y = max(1, math.trunc(24 * screen_size[1] / screen_size[0] * height / high))
+    column = math.trunc((world["camera_x"][player - 1] - left) * width / wide - view_x / 2)
+    row = math.trunc((top - world["camera_y"][player - 1]) * height / high - view_y / 2)
     layers["camera"][block(column, row, view_x, view_y)] = 1
 
     for thing in seen_units(world, player):
         radius = thing.unit.minimap_radius
         if radius == 0:
             continue
-        count_x = max(1, math.trunc(2 * radius * width / MAP))
-        count_y = max(1, math.trunc(2 * radius * height / MAP))
-        column = math.floor(thing.x * width / MAP - count_x / 2 + 0.5)
-        row = math.floor((MAP - thing.y) * height / MAP - count_y / 2 + 0.5)
+        count_x = max(1, math.trunc(2 * radius * width / wide))
+        count_y = max(1, math.trunc(2 * radius * height / high))
+        column = math.floor((thing.x - left) * width / wide - count_x / 2 + 0.5)
+        row = math.floor((top - thing.y) * height / high - count_y / 2 + 0.5)
         for name, value in thing.values.items():
             if name in layers and name != "unit_type":
                 layers[name][block(column, row, count_x, count_y)] = value
@@ -364,6 +376,17 @@ def test_shares_equal_an_independent_integral(world, size, player):
 @settings(max_examples=200, deadline=None)
 def test_minimap_equals_the_slow_version(world, size, screen_size, player):
     assert_equal_layers(minimap(world, size, screen_size, player), reference_minimap(world, size, screen_size, player))
+
+
+AREAS = st.tuples(st.floats(0, 32), st.floats(32, 64), st.floats(8, 64), st.floats(8, 64))
+
+
+@given(any_world(), SIZES, st.sampled_from([1, 2]), AREAS)
+@settings(max_examples=100, deadline=None)
+def test_a_minimap_of_a_part_of_the_map_equals_the_slow_version(world, size, player, edges):
+    area = MinimapArea(*edges)
+    expected = reference_minimap(world, size, (64, 64), player, area)
+    assert_equal_layers(minimap(world, size, player=player, area=area), expected)
 
 
 @given(any_world(), SIZES, SIZES)
@@ -767,7 +790,17 @@ def test_screen_and_minimap_drawn_together_are_those_drawn_alone():
     sizes = (48, 32, 24, 64)
     outs = np.zeros((5, 27, 32, 48), np.int32), np.zeros((5, 11, 64, 24), np.int32)
     memory = make_scratch(sizes), make_memory(len(worlds), sizes)
-    everything = (worlds, np.ones(5, np.bool_), 1, sizes, np.arange(27), np.arange(11), TABLES_INT32, *memory)
+    everything = (
+        worlds,
+        np.ones(5, np.bool_),
+        1,
+        sizes,
+        WHOLE_MAP,
+        np.arange(27),
+        np.arange(11),
+        TABLES_INT32,
+        *memory,
+    )
     draw_layers(*everything, *outs)
     for which, out in zip(("screen", "minimap"), outs, strict=True):
         np.testing.assert_array_equal(out, draw(which, worlds, sizes[:2], sizes[2:]))

@@ -255,8 +255,6 @@ def with_resolution(side):
         (without_options(), "MissingOptions"),
         (with_pictures(), "FeatureUnsupported"),
         (with_layers(width=30), "FeatureUnsupported"),
-        (with_layers(crop_to_playable_area=True), "FeatureUnsupported"),
-        (joining(raw_crop_to_playable_area=True), "FeatureUnsupported"),
         (with_resolution(0), "FeatureUnsupported"),
         (with_resolution(-1), "FeatureUnsupported"),
         (with_resolution(257), "FeatureUnsupported"),

@@ -475,17 +475,6 @@ def test_a_game_without_fog_is_played_back_without():
     assert len(units(seen, COMMAND_CENTER, alliance=4)) == 1
 
 
-def test_a_replay_is_not_cropped_where_its_map_is_not():
-    game = Game()
-    send(game, create_game=creation(PARTICIPANT, path="MoveToBeacon"))
-    send(game, join_game=joining())
-    step(game, 8)
-    request = sc_pb.RequestStartReplay(replay_data=save(game), observed_player_id=1, options=joining().options)
-    request.options.feature_layer.crop_to_playable_area = True
-    answer = send(game, start_replay=request)
-    assert answer.error == sc_pb.ResponseStartReplay.MissingOptions and "cannot be cropped" in answer.error_details
-
-
 def test_who_looks_moves_the_camera_without_changing_the_game():
     game = play()
     step(game, 30)

@@ -102,7 +102,6 @@ def test_pictures_have_any_size(size):
         ({"screen": (64, 1001)}, "sides of"),
         ({"minimap": (-1, 64)}, "sides of"),
         ({"width": 30.0}, "cannot be 30"),
-        ({"crop_to_playable_area": True}, "cropped"),
     ],
 )
 def test_pictures_that_cannot_be_drawn_are_refused_by_name(fields, problem):

@@ -1,14 +1,29 @@
 """Between world units and pixels, for the feature screen and the minimap.
 
 The feature camera shows CAMERA_WIDTH world units over the width of the screen; pixels are square, so a screen of
-another shape shows more or less of y. The minimap shows the whole map, each axis by its own scale. Row 0 of both is
-at the top, where the world's y is largest. The rules of the screen were measured on observations of the real game.
+another shape shows more or less of y. The minimap shows the whole map, or a part of it, each axis by its own scale.
+Row 0 of both is at the top, where the world's y is largest. The rules of the screen were measured on observations of
+the real game.
 """
+
+from typing import NamedTuple
 
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.world import MAP_SIZE
 
 CAMERA_WIDTH = 24.0
+
+
+class MinimapArea(NamedTuple):
+    """The part of the map that a minimap shows, in world units; what lies beyond the map is empty."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+WHOLE_MAP = MinimapArea(0.0, float(MAP_SIZE), float(MAP_SIZE), float(MAP_SIZE))
 
 
 @jit
@@ -36,6 +51,12 @@ def screen_point(world, player, width, height, column, row):
 
 
 @jit
-def minimap_point(width, height, column, row):
-    """World position of the centre of a minimap pixel."""
-    return (column + 0.5) * MAP_SIZE / width, MAP_SIZE - (row + 0.5) * MAP_SIZE / height
+def minimap_point(area, width, height, column, row):
+    """World position of the centre of a minimap pixel; area: the MinimapArea."""
+    return area.left + (column + 0.5) * area.width / width, area.top - (row + 0.5) * area.height / height
+
+
+@jit
+def minimap_position(area, width, height, x, y):
+    """Where a point of the world lies on the minimap, in pixels from its upper left corner, not rounded."""
+    return (x - area.left) * width / area.width, (area.top - y) * height / area.height

@@ -74,7 +74,7 @@ def new_episode(world, playable, revealed, camera):
 
 
 @jit
-def play_step(world, player, sizes, function, arguments, game_loops, time_limit):
+def play_step(world, player, sizes, area, function, arguments, game_loops, time_limit):
     """Carry out an action and play some game loops, fewer where the episode ends.
 
     The action is at work in the first of these loops: sent at loop t, it shows at loop t + 1, as in the real game.
@@ -86,7 +86,7 @@ def play_step(world, player, sizes, function, arguments, game_loops, time_limit)
     world.last_error[player - 1] = FINE
     result = FUNCTION_NOT_AVAILABLE
     if is_available(world, player, function):
-        result = carry_out(world, player, sizes, function, arguments)
+        result = carry_out(world, player, sizes, area, function, arguments)
         if result == FINE and function != NO_OP:
             world.last_function[player - 1] = function
     for _ in range(game_loops):

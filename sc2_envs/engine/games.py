@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, void
+from numba import boolean, float64, int32, int64, typeof, types, void
 from numpy.typing import NDArray
 
 from sc2_envs.engine import observation, score
+from sc2_envs.engine.camera import WHOLE_MAP, MinimapArea
 from sc2_envs.engine.compile import compile_engine, entry
 from sc2_envs.engine.contents import TABLES_INT32, TABLES_UINT8
 from sc2_envs.engine.drawing_memory import Memory, Scratch, make_memory, make_scratch
@@ -28,6 +29,7 @@ from sc2_envs.engine.world import WORLD, WORLDS_TYPE
 _MASK = types.Array(boolean, 1, "C")
 _RECTANGLE = types.UniTuple(float64, 4)
 _SIZES = types.UniTuple(int64, 4)
+_AREA = typeof(WHOLE_MAP)
 
 
 @entry(void(WORLDS_TYPE, _MASK, _RECTANGLE, _RECTANGLE, types.UniTuple(float64, 2)))
@@ -39,17 +41,29 @@ def _new_episodes(worlds, mask, playable, revealed, camera):
 
 @entry(
     void(
-        WORLDS_TYPE, _MASK, int64, _SIZES, int64, int64,
+        WORLDS_TYPE, _MASK, int64, _SIZES, _AREA, int64, int64,
         int32[::1], int32[:, ::1], float64[::1], _MASK, _MASK, int32[::1],
     )
 )  # fmt: skip
 def _play_steps(
-    worlds, mask, player, sizes, game_loops, time_limit, functions, arguments, reward, terminated, truncated, invalid
+    worlds,
+    mask,
+    player,
+    sizes,
+    area,
+    game_loops,
+    time_limit,
+    functions,
+    arguments,
+    reward,
+    terminated,
+    truncated,
+    invalid,
 ):
     for i in range(len(worlds)):
         if mask[i]:
             world = worlds[i]
-            invalid[i] = play_step(world, player, sizes, functions[i], arguments[i], game_loops, time_limit)
+            invalid[i] = play_step(world, player, sizes, area, functions[i], arguments[i], game_loops, time_limit)
             reward[i] = world.reward
             terminated[i] = world.terminated != 0
             truncated[i] = world.truncated != 0
@@ -146,10 +160,11 @@ WORTH_A_THREAD = 4096  # game loops of all games in a call: fewer take less time
 
 @dataclass(frozen=True)
 class Interface:
-    """How a player looks at the game: sizes in pixels, (width, height)."""
+    """How a player looks at the game: sizes in pixels, (width, height), and what the minimap shows."""
 
     screen_size: tuple[int, int] = (64, 64)
     minimap_size: tuple[int, int] = (64, 64)
+    minimap_area: MinimapArea = WHOLE_MAP
 
 
 class Games:
@@ -222,7 +237,7 @@ class Games:
             game_loops: at 22.4 a second; with 0 the action is given and no time passes.
             mask: the games that play.
         """
-        constants = (self.player, self._sizes, game_loops, self.map.time_limit)
+        constants = (self.player, self._sizes, self.interface.minimap_area, game_loops, self.map.time_limit)
         results = (self.reward, self.terminated, self.truncated, self.invalid)
         threads = self.num_games * game_loops >= WORTH_A_THREAD
         self._run(_play_steps, mask, constants, functions, arguments, *results, threads=threads)
@@ -240,7 +255,7 @@ class Games:
         Both are uint8 (encoded) or int32 (pysc2's integers).
         """
         tables = TABLES_UINT8 if screen_out.dtype == np.uint8 else TABLES_INT32
-        constants = (self.player, self._sizes, screen_layers, minimap_layers, tables)
+        constants = (self.player, self._sizes, self.interface.minimap_area, screen_layers, minimap_layers, tables)
         self._run(draw_layers, mask, constants, screen_out, minimap_out, draws=True)
 
     def observe_screen(

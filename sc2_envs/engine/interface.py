@@ -178,18 +178,23 @@ def is_available(world, player, function):
 
 
 @jit
-def carry_out(world, player, sizes, function, arguments):
+def minimap_target(area, width, height, arguments):
+    """World position of the point that an action names on the minimap."""
+    return minimap_point(area, width, height, arguments[MINIMAP] % width, arguments[MINIMAP] // width)
+
+
+@jit
+def carry_out(world, player, sizes, area, function, arguments):
     """Do what an available function asks; returns FINE or the reason why it could not be done.
 
-    sizes: screen width and height, minimap width and height; arguments: (13,), points as row * width + column.
+    sizes: screen width and height, minimap width and height; area: the MinimapArea; arguments: (13,), points as
+    row * width + column.
     """
     width, height, minimap_width, minimap_height = sizes
     kind = FUNCTION_KIND[function]
     column, row = arguments[SCREEN] % width, arguments[SCREEN] // width
     if kind == MOVE_CAMERA:
-        x, y = minimap_point(
-            minimap_width, minimap_height, arguments[MINIMAP] % minimap_width, arguments[MINIMAP] // minimap_width
-        )
+        x, y = minimap_target(area, minimap_width, minimap_height, arguments)
         world.camera_x[player - 1], world.camera_y[player - 1] = clamp_camera(world, x, y)
     elif kind == SELECT_POINT:
         select_point(world, player, width, height, arguments[SELECT_POINT_ACT], column, row)
@@ -218,9 +223,7 @@ def carry_out(world, player, sizes, function, arguments):
             x, y = screen_point(world, player, width, height, column, row)
             target = unit_at(world, player, width, height, column, row)
         elif kind == CMD_MINIMAP:
-            x, y = minimap_point(
-                minimap_width, minimap_height, arguments[MINIMAP] % minimap_width, arguments[MINIMAP] // minimap_width
-            )
+            x, y = minimap_target(area, minimap_width, minimap_height, arguments)
         queued = arguments[QUEUED] != 0
         return command(world, player, FUNCTION_COMMAND[function], x, y, target, queued)
     return FINE

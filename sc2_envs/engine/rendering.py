@@ -21,7 +21,15 @@ minimap's `unit_type`, which the game shows to cheats only.
 import numpy as np
 from numba import boolean, int32, int64, typeof, types, uint8, void
 
-from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, minimap_point, screen_pixel, screen_point
+from sc2_envs.engine.camera import (
+    CAMERA_WIDTH,
+    WHOLE_MAP,
+    disc_radius,
+    minimap_point,
+    minimap_position,
+    screen_pixel,
+    screen_point,
+)
 from sc2_envs.engine.compile import entry, jit, jit_inlined
 from sc2_envs.engine.contents import (
     ACTIVE,
@@ -56,7 +64,7 @@ from sc2_envs.engine.ground import draw_ground, draw_where_units_go, remember_fo
 from sc2_envs.engine.pixels import Pixels, fill, half_row
 from sc2_envs.engine.units import ENERGY, HEALTH, ID, MINIMAP_RADIUS, NOTHING, RADIUS, SHIELDS, player_relative
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, NEUTRAL, WORLDS_TYPE
+from sc2_envs.engine.world import MAX_UNITS, NEUTRAL, WORLDS_TYPE
 
 NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
@@ -210,7 +218,7 @@ def paint_discs(world, player, word, count, width, height, scratch):
 
 
 @jit_inlined
-def paint_squares(word, count, width, height, scratch):
+def paint_squares(word, count, area, width, height, scratch):
     """Paint a word of the units' squares on the minimap; returns the first row that shows one and one past the last."""
     words, unit_words = scratch.words[word], scratch.unit_words[word]
     first_row, last_row = height, 0
@@ -218,10 +226,11 @@ def paint_squares(word, count, width, height, scratch):
         diameter = 2.0 * MINIMAP_RADIUS[scratch.types[unit]]
         if diameter == 0.0:
             continue
-        columns = max(1, int(diameter * width / MAP_SIZE))
-        rows = max(1, int(diameter * height / MAP_SIZE))
-        column = int(np.floor(scratch.x[unit] * width / MAP_SIZE - columns / 2 + 0.5))
-        row = int(np.floor((MAP_SIZE - scratch.y[unit]) * height / MAP_SIZE - rows / 2 + 0.5))
+        columns = max(1, int(diameter * width / area.width))
+        rows = max(1, int(diameter * height / area.height))
+        middle_x, middle_y = minimap_position(area, width, height, scratch.x[unit], scratch.y[unit])
+        column = int(np.floor(middle_x - columns / 2 + 0.5))
+        row = int(np.floor(middle_y - rows / 2 + 0.5))
         left, right = max(0, column), min(width, column + columns)
         top, bottom = max(0, row), min(height, row + rows)
         if left < right and top < bottom:
@@ -261,12 +270,13 @@ def wipe(words, start, end, scratch):
 
 
 @jit
-def draw_camera(world, player, width, height, aspect, out, first):
+def draw_camera(world, player, area, width, height, aspect, out, first):
     """Draw the camera's view, which is `aspect` times as high as it is wide, into a layer of zeros."""
-    columns = max(1, int(CAMERA_WIDTH * width / MAP_SIZE))
-    rows = max(1, int(CAMERA_WIDTH * aspect * height / MAP_SIZE))
-    column = int(world.camera_x[player - 1] * width / MAP_SIZE - columns / 2)
-    row = int((MAP_SIZE - world.camera_y[player - 1]) * height / MAP_SIZE - rows / 2)
+    columns = max(1, int(CAMERA_WIDTH * width / area.width))
+    rows = max(1, int(CAMERA_WIDTH * aspect * height / area.height))
+    camera_x, camera_y = world.camera_x[player - 1], world.camera_y[player - 1]
+    middle_x, middle_y = minimap_position(area, width, height, camera_x, camera_y)
+    column, row = int(middle_x - columns / 2), int(middle_y - rows / 2)
     left, right = max(0, column), min(width, column + columns)
     for y in range(max(0, row), min(height, row + rows)):
         fill(out, first + y * width + left, right - left, 1)
@@ -276,7 +286,7 @@ def draw_camera(world, player, width, height, aspect, out, first):
 
 
 def _draw_layers(
-    worlds, mask, player, sizes, screen_layers, minimap_layers, tables, scratch, memory, screen_out, minimap_out
+    worlds, mask, player, sizes, area, screen_layers, minimap_layers, tables, scratch, memory, screen_out, minimap_out
 ):
     """Draw layers of the screen and of the minimap for the masked games of a batch.
 
@@ -285,6 +295,7 @@ def _draw_layers(
         mask: (N,) bool; the other games' part of the outputs is left as it is.
         player: whose view, 1 or 2.
         sizes: width and height of the screen, then of the minimap, in pixels.
+        area: the MinimapArea.
         screen_layers: (C,) int64, pysc2's indices of the layers, in the order of the channels.
         minimap_layers: (D,) int64.
         tables: TABLES_UINT8 or TABLES_INT32, as the outputs are.
@@ -295,9 +306,9 @@ def _draw_layers(
     """
     screen, minimap = Pixels(scratch.screen_x, scratch.screen_y), Pixels(scratch.minimap_x, scratch.minimap_y)
     for column in range(sizes[2]):
-        minimap.x[column] = minimap_point(sizes[2], sizes[3], column, 0)[0]
+        minimap.x[column] = minimap_point(area, sizes[2], sizes[3], column, 0)[0]
     for row in range(sizes[3]):
-        minimap.y[row] = minimap_point(sizes[2], sizes[3], 0, row)[1]
+        minimap.y[row] = minimap_point(area, sizes[2], sizes[3], 0, row)[1]
     flat_screen, flat_minimap = screen_out.reshape(screen_out.size), minimap_out.reshape(minimap_out.size)
     for game in range(len(worlds)):
         if not mask[game]:
@@ -312,8 +323,9 @@ def _draw_layers(
             )
         if len(minimap_layers) > 0:
             draw_minimap(
-                world, player, game, count, shown, sizes, minimap_layers, tables, minimap, scratch, memory, flat_minimap
-            )
+                world, player, game, count, shown, sizes, area, minimap_layers, tables, minimap, scratch, memory,
+                flat_minimap,
+            )  # fmt: skip
 
 
 @jit_inlined
@@ -354,7 +366,7 @@ def draw_screen(world, player, game, count, shown, sizes, layers, tables, pixels
 
 
 @jit_inlined
-def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixels, scratch, memory, out):
+def draw_minimap(world, player, game, count, shown, sizes, area, layers, tables, pixels, scratch, memory, out):
     """Draw layers of one game's minimap."""
     width, height = sizes[2], sizes[3]
     size = width * height
@@ -362,7 +374,7 @@ def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixel
     words = place_values(shown, layers, MINIMAP_CONTENTS, tables, count, scratch)
     start = end = 0
     for word in range(words):
-        first_row, last_row = paint_squares(word, count, width, height, scratch)
+        first_row, last_row = paint_squares(word, count, area, width, height, scratch)
         start, end = min(first_row, last_row) * width, last_row * width
     for channel in range(len(layers)):
         content = MINIMAP_CONTENTS[layers[channel]]
@@ -375,19 +387,20 @@ def draw_minimap(world, player, game, count, shown, sizes, layers, tables, pixel
         else:
             draw_ground(world, player, content, pixels, scratch, out, first)
             if content == CAMERA:
-                draw_camera(world, player, width, height, sizes[1] / sizes[0], out, first)
+                draw_camera(world, player, area, width, height, sizes[1] / sizes[0], out, first)
     wipe(words, start, end, scratch)
 
 
 _MASK_TYPE = boolean[::1]
 _SIZES_TYPE = types.UniTuple(int64, 4)
+_AREA_TYPE = typeof(WHOLE_MAP)
 _TABLES_TYPE = uint8[:, ::1]
 _SCRATCH_TYPE = typeof(make_scratch((1, 1, 1, 1)))
 _MEMORY_TYPE = typeof(make_memory(1, (1, 1, 1, 1)))
 _SIGNATURES = tuple(
     void(
-        WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, int64[::1], int64[::1], _TABLES_TYPE, _SCRATCH_TYPE, _MEMORY_TYPE,
-        out, out,
+        WORLDS_TYPE, _MASK_TYPE, int64, _SIZES_TYPE, _AREA_TYPE, int64[::1], int64[::1], _TABLES_TYPE, _SCRATCH_TYPE,
+        _MEMORY_TYPE, out, out,
     )
     for out in (uint8[:, :, :, ::1], int32[:, :, :, ::1])
 )  # fmt: skip

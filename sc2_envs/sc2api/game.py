@@ -116,7 +116,10 @@ class Game:
             raise RequestRefused(f"possible in {possible}, not in {sc_pb.Status.Name(self.status)}")
         answer = getattr(response, kind)
         answer.SetInParent()
-        handler(getattr(request, kind), answer)
+        asked = getattr(request, kind)
+        handler(asked if self._view is None else self._view.from_client(asked), answer)
+        if self._view is not None:
+            self._view.to_client(answer)
 
     @property
     def _playing(self) -> Seat:
@@ -310,7 +313,7 @@ class Game:
         if replay is None:
             return
         has_options = request.HasField("options")
-        problem = problem_of_options(request.options, replay.map_path) if has_options else "options are not set"
+        problem = problem_of_options(request.options) if has_options else "options are not set"
         if problem is not None:
             answer.error, answer.error_details = errors.MissingOptions, problem
             return
@@ -418,7 +421,7 @@ def _problem_of_joining(request: Any, setup: Setup, is_guest: bool) -> tuple[int
             check_port(request.server_ports.game_port)
         except ValueError as error:
             return errors.MissingPorts, f"server_ports.game_port: {error}"
-    problem = problem_of_options(request.options, setup.map_path)
+    problem = problem_of_options(request.options)
     return None if problem is None else (errors.FeatureUnsupported, problem)
 
 

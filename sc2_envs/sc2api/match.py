@@ -31,6 +31,7 @@ from sc2_envs.engine.units import COMMAND_CENTER
 from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.sc2api.actions import NO_OP, ActionRefused, Call, Translator
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
+from sc2_envs.sc2api.cropping import interface_of, move_positions
 from sc2_envs.sc2api.debugging import carry_out_debug
 from sc2_envs.sc2api.maps import SANDBOX, bounds, engine_map, shown_map, start_locations
 from sc2_envs.sc2api.observation import Observer
@@ -437,9 +438,27 @@ class View:
         self.match = match
         self.player = player
         self.options = options
-        interface = sizes_of(options.feature_layer) if options.HasField("feature_layer") else Interface()
+        self._bounds = bounds(match.setup.map_path)
+        # of the client's world coordinates
+        self._origin = self._bounds[0] if options.raw_crop_to_playable_area else (0, 0)
+        has_layers = options.HasField("feature_layer")
+        interface = interface_of(options.feature_layer, match.setup.map_played) if has_layers else Interface()
         self.games = match.make_games(interface, player)
         self.observer = Observer(self.games, options)
+
+    def from_client(self, message: Any) -> Any:
+        """A client's message with positions as the engine has them; itself, where they are the same."""
+        if self._origin == (0, 0):
+            return message
+        moved = type(message)()
+        moved.CopyFrom(message)
+        move_positions(moved, *self._origin)
+        return moved
+
+    def to_client(self, message: Any) -> None:
+        """Let a message have its positions as the client has them."""
+        if self._origin != (0, 0):
+            move_positions(message, *(-start for start in self._origin))
 
     @property
     def game_loop(self) -> int:
@@ -460,10 +479,12 @@ class View:
         answer.options.CopyFrom(self.options)
         # pysc2 wants the map's size even where it has not asked for raw data
         start = answer.start_raw
-        start.map_size.x = start.map_size.y = MAP_SIZE
-        (left, bottom), (right, top) = bounds(setup.map_path)
-        start.playable_area.p0.x, start.playable_area.p0.y = left, bottom
-        start.playable_area.p1.x, start.playable_area.p1.y = right, top
+        (left, bottom), (right, top) = self._bounds
+        origin_x, origin_y = self._origin
+        cropped = self.options.raw_crop_to_playable_area
+        start.map_size.x, start.map_size.y = (right - left, top - bottom) if cropped else (MAP_SIZE, MAP_SIZE)
+        start.playable_area.p0.x, start.playable_area.p0.y = left - origin_x, bottom - origin_y
+        start.playable_area.p1.x, start.playable_area.p1.y = right - origin_x, top - origin_y
         for x, y in self.match.starts_of_others(self.player):
             start.start_locations.add(x=x, y=y)
         with self.match.undisturbed():
@@ -489,7 +510,8 @@ class Seat(View):
         self._of_layers = Translator(options.feature_layer), self.games
         self._of_renders = self._of_layers
         if options.HasField("render"):
-            self._of_renders = Translator(options.render), match.make_games(sizes_of(options.render), player)
+            interface = interface_of(options.render, match.setup.map_played)
+            self._of_renders = Translator(options.render), match.make_games(interface, player)
         self.forget()
 
     def forget(self) -> None:
@@ -672,14 +694,10 @@ class Seat(View):
                 answer.player_result.add(player_id=number, result=result)
 
 
-def problem_of_options(options: Any, map_path: str) -> str | None:
-    """Why a game on a map cannot be looked at in this way; None where it can."""
+def problem_of_options(options: Any) -> str | None:
+    """Why a game cannot be looked at in this way; None where it can."""
     if options.ByteSize() > MAX_MESSAGE_SIZE:
         return f"options of {options.ByteSize()} bytes: at most {MAX_MESSAGE_SIZE}"
-    crops = options.raw_crop_to_playable_area or options.feature_layer.crop_to_playable_area
-    if crops and engine_map(map_path) != SANDBOX:
-        # all of the sandbox is playable
-        return "crop_to_playable_area, or raw_crop_to_playable_area: mini-games' maps cannot be cropped"
     if options.HasField("feature_layer"):
         setup = options.feature_layer
         sides = (setup.resolution.x, setup.resolution.y, setup.minimap_resolution.x, setup.minimap_resolution.y)
@@ -688,11 +706,6 @@ def problem_of_options(options: Any, map_path: str) -> str | None:
         if setup.HasField("width") and setup.width != CAMERA_WIDTH:
             return f"feature_layer: the camera is {CAMERA_WIDTH:g} wide and cannot be {setup.width:g}"
     return problem_of_render(options.render) if options.HasField("render") else None
-
-
-def sizes_of(setup: Any) -> Interface:
-    """Sizes of the screen and the minimap in a SpatialCameraSetup."""
-    return Interface((setup.resolution.x, setup.resolution.y), (setup.minimap_resolution.x, setup.minimap_resolution.y))
 
 
 def _engine_call(call: Call) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -36,6 +36,7 @@ from sc2_envs.features import (
     UNIT_LAYER_FIELDS,
 )
 from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
+from sc2_envs.sc2api.cropping import crop_grid, on_minimap
 from sc2_envs.sc2api.images import bits_per_pixel, write_image
 from sc2_envs.sc2api.maps import SANDBOX
 from sc2_envs.sc2api.pictures import write_render
@@ -280,11 +281,14 @@ class Observer:
                 rally.tag = int(world["rally_target"][slot])
 
     def write_grid(self, image: Any, name: str) -> None:
-        """Fill an ImageData with a minimap's layer of one pixel a cell of the map."""
+        """Fill an ImageData with a minimap's layer of one pixel a cell of the map, or of its playable area."""
         layer = next(layer for layer in MINIMAP_LAYERS if layer.name == name)
         pixels = np.zeros((1, 1, MAP_SIZE, MAP_SIZE), np.int32)
         self._grids.observe_minimap(np.array([layer.index]), pixels)
-        write_image(image, pixels[0, 0], bits_per_pixel(name))
+        grid = pixels[0, 0]
+        if self._options.raw_crop_to_playable_area:
+            grid = crop_grid(grid, self._games.map.name)
+        write_image(image, grid, bits_per_pixel(name))
 
     # ---- feature layers ----
 
@@ -326,8 +330,8 @@ class Observer:
     def write_camera_move(self, move: Any, x: float, y: float) -> None:
         """Fill an ActionSpatialCameraMove; a centre off the map becomes the nearest pixel."""
         width, height = self._games.interface.minimap_size
-        move.center_minimap.x = _pixel(x * width / MAP_SIZE, width)
-        move.center_minimap.y = _pixel((MAP_SIZE - y) * height / MAP_SIZE, height)
+        column, row = on_minimap(self._games.interface, x, y)
+        move.center_minimap.x, move.center_minimap.y = _pixel(column, width), _pixel(row, height)
 
 
 def _write_position(position: Any, x: float, y: float) -> None:

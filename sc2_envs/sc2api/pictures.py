@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sc2_envs.engine import Games
+from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.canvas import GAS_COLOUR, LARGEST, MINERAL_COLOUR, SMOOTHING, Colour, Drawing, View
 from sc2_envs.engine.picture import FRAME_COLOUR, Scene, draw_fog, draw_scene
 from sc2_envs.engine.shapes import BEACON_COLOUR, OWNER_COLOURS
 from sc2_envs.engine.units import BEACON, MINERAL_FIELD, MINIMAP_RADIUS, SHARD, VESPENE_GEYSER
-from sc2_envs.engine.world import MAP_SIZE
+from sc2_envs.sc2api.cropping import interface_of
 
 MAX_SIDE = 1000
 """Of a picture, in pixels."""
@@ -41,8 +41,6 @@ def problem_of_render(setup: Any) -> str | None:
         return f"render: sides of {sides} pixels: each can have 1 to {MAX_SIDE}"
     if setup.HasField("width") and setup.width != CAMERA_WIDTH:
         return f"render: the camera is {CAMERA_WIDTH:g} wide and cannot be {setup.width:g}"
-    if setup.crop_to_playable_area:
-        return "render: the map cannot be cropped to its playable area"
     return None
 
 
@@ -64,8 +62,8 @@ def write_render(games: Games, options: Any, render: Any) -> None:
     scene = Scene.of(games.worlds[0], games.player)
     screen_size = setup.resolution.x, setup.resolution.y
     _write_image(render.map, draw_screen(scene, screen_size))
-    minimap_size = setup.minimap_resolution.x, setup.minimap_resolution.y
-    _write_image(render.minimap, draw_minimap(scene, minimap_size, screen_size[1] / screen_size[0]))
+    minimap = draw_minimap(scene, interface_of(setup, games.map.name), screen_size[1] / screen_size[0])
+    _write_image(render.minimap, minimap)
 
 
 def _write_image(image: Any, pixels: NDArray[np.uint8]) -> None:
@@ -92,19 +90,21 @@ def draw_screen(scene: Scene, size: tuple[int, int]) -> NDArray[np.uint8]:
     return drawing.pixels(size)
 
 
-def draw_minimap(scene: Scene, size: tuple[int, int], camera_aspect: float) -> NDArray[np.uint8]:
-    """Draw the whole map: units as marks of their owner's colour, and the frame of the camera's view.
+def draw_minimap(scene: Scene, interface: Interface, camera_aspect: float) -> NDArray[np.uint8]:
+    """Draw the map, or a part of it: units as marks of their owner's colour, and the frame of the camera's view.
 
     Args:
         scene: what the player sees.
-        size: width and height in pixels; each axis shows the whole map, by its own scale.
+        interface: the minimap's size and what it shows; each axis has its own scale.
         camera_aspect: height of the camera's view over its width.
 
     Returns:
         (height, width, 3) uint8, the upper row first.
     """
-    side = max(size)
-    drawing = _drawing(scene, View(0.0, float(MAP_SIZE), side / MAP_SIZE, side, side))
+    (width, height), area = interface.minimap_size, interface.minimap_area
+    scale = max(width / area.width, height / area.height)
+    view = View(area.left, area.top, scale, round(area.width * scale), round(area.height * scale))
+    drawing = _drawing(scene, view)
     _mark_snapshots(drawing, scene)
     draw_fog(drawing, scene)
     for slot in scene.slots:
@@ -112,7 +112,7 @@ def draw_minimap(scene: Scene, size: tuple[int, int], camera_aspect: float) -> N
     x, y = _camera(scene)
     half_x, half_y = CAMERA_WIDTH / 2, CAMERA_WIDTH / 2 * camera_aspect
     drawing.rectangle(x - half_x, y - half_y, x + half_x, y + half_y, outline=FRAME_COLOUR, line=1 / drawing.scale)
-    return drawing.pixels(size)
+    return drawing.pixels((width, height))
 
 
 def _camera(scene: Scene) -> tuple[float, float]:

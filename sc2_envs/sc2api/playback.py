@@ -11,6 +11,7 @@ from typing import Any
 from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.engine import ENGINE_VERSION
+from sc2_envs.sc2api.cropping import from_minimap, interface_of, on_minimap
 from sc2_envs.sc2api.maps import SANDBOX, engine_map
 from sc2_envs.sc2api.match import MAX_STEP, Match, MatchError, Player, Setup, View, problem_of_options
 from sc2_envs.sc2api.replays import Entry, Kind, Replay, ReplayError
@@ -123,19 +124,25 @@ class Playback(View):
     def _rescale(self, action: Any) -> None:
         """Give the points of an action in pixels of who looks at it."""
         acted_with = self._seats[self.player].options
-        for name, old, new in (
+        for name, old_setup, new_setup in (
             ("action_feature_layer", acted_with.feature_layer, self.options.feature_layer),
             ("action_render", acted_with.render, self.options.render),
         ):
             if not action.HasField(name):
                 continue
-            spatial = getattr(action, name)
-            if not new.resolution.x or not old.resolution.x:
+            if not new_setup.resolution.x or not old_setup.resolution.x:
                 action.ClearField(name)
                 continue
-            for point, before, now in _points(spatial, old, new):
-                point.x = _pixel((point.x + 0.5) * now.x / before.x, now.x)
-                point.y = _pixel((point.y + 0.5) * now.y / before.y, now.y)
+            map_name = self._replay.map_played
+            old, new = interface_of(old_setup, map_name), interface_of(new_setup, map_name)
+            on_screen, on_map = _points(getattr(action, name))
+            for point in on_screen:
+                (width, height), (old_width, old_height) = new.screen_size, old.screen_size
+                point.x = _pixel((point.x + 0.5) * width / old_width, width)
+                point.y = _pixel((point.y + 0.5) * height / old_height, height)
+            for point in on_map:
+                column, row = on_minimap(new, *from_minimap(old, point.x + 0.5, point.y + 0.5))
+                point.x, point.y = _pixel(column, new.minimap_size[0]), _pixel(row, new.minimap_size[1])
 
     # ---- the camera of who looks ----
 
@@ -180,7 +187,7 @@ def _check_players(replay: Replay) -> None:
     for player in replay.players:
         if player.type == sc_pb.Participant:
             options = sc_pb.InterfaceOptions.FromString(player.options)
-            problem = problem_of_options(options, replay.map_path)
+            problem = problem_of_options(options)
             if problem is not None:
                 raise ReplayError(f"player {player.player_id}: {problem}")
     for number, entry in enumerate(replay.entries):
@@ -198,20 +205,18 @@ def _pixel(position: float, size: int) -> int:
     return int(min(max(position, 0), size - 1))
 
 
-def _points(spatial: Any, old: Any, new: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """The points of an ActionSpatial, each with the sizes of its picture then and now."""
-    screen, minimap = (old.resolution, new.resolution), (old.minimap_resolution, new.minimap_resolution)
+def _points(spatial: Any) -> tuple[list[Any], list[Any]]:
+    """The points of an ActionSpatial: those on the screen, and those on the minimap."""
     kind = spatial.WhichOneof("action")
     if kind == "unit_command":
-        if spatial.unit_command.HasField("target_screen_coord"):
-            yield spatial.unit_command.target_screen_coord, *screen
-        if spatial.unit_command.HasField("target_minimap_coord"):
-            yield spatial.unit_command.target_minimap_coord, *minimap
-    elif kind == "camera_move":
-        yield spatial.camera_move.center_minimap, *minimap
-    elif kind == "unit_selection_point":
-        yield spatial.unit_selection_point.selection_screen_coord, *screen
-    elif kind == "unit_selection_rect":
-        for rectangle in spatial.unit_selection_rect.selection_screen_coord:
-            yield rectangle.p0, *screen
-            yield rectangle.p1, *screen
+        command = spatial.unit_command
+        on_screen = [command.target_screen_coord] if command.HasField("target_screen_coord") else []
+        return on_screen, [command.target_minimap_coord] if command.HasField("target_minimap_coord") else []
+    if kind == "camera_move":
+        return [], [spatial.camera_move.center_minimap]
+    if kind == "unit_selection_point":
+        return [spatial.unit_selection_point.selection_screen_coord], []
+    if kind == "unit_selection_rect":
+        rectangles = spatial.unit_selection_rect.selection_screen_coord
+        return [point for rectangle in rectangles for point in (rectangle.p0, rectangle.p1)], []
+    return [], []
