@@ -44,8 +44,8 @@ from pysc2.lib import features, protocol  # noqa: E402
 
 from sc2_envs.sc2api import run_config  # noqa: E402
 from sc2_envs.sc2api.__main__ import run as run_server  # noqa: E402
-from sc2_envs.sc2api.game import Game  # noqa: E402
 from sc2_envs.sc2api.install import install  # noqa: E402
+from sc2_envs.sc2api.session import Session  # noqa: E402
 
 SCREEN_SIZE, MINIMAP_SIZE, STEP_MUL = 84, 64, 8
 WANTED = 30.0  # times PySC2 over the websocket, of the batch
@@ -265,7 +265,7 @@ CLIENT = (
     (features.Features, "transform_action"),
     (protocol.StarcraftProtocol, "send"),
 )
-ENGINE = ((Game, "handle"), (Games, "step"), (Games, "observe_layers"))
+ENGINE = ((Session, "handle"), (Games, "step"), (Games, "observe_layers"))
 
 
 def add_clock(owner: type, name: str, seconds: NDArray[np.float64], index: int) -> Callable[[], None]:

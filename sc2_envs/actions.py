@@ -124,12 +124,6 @@ FUNCTIONS_BY_NAME: Mapping[str, Function] = {function.name: function for functio
 FUNCTION_KIND = _read_only(np.array([function.kind for function in FUNCTIONS], np.int32))
 """`FunctionKind` by function id, (573,) int32."""
 
-FUNCTION_ABILITY = _read_only(np.array([function.ability_id for function in FUNCTIONS], np.int32))
-"""Ability by function id, (573,) int32; 0 for functions of the user interface."""
-
-FUNCTION_GENERAL = _read_only(np.array([function.general_id for function in FUNCTIONS], np.int32))
-"""General ability by function id, (573,) int32; 0 where there is none."""
-
 
 class InvalidActionError(ValueError):
     """An action that does not fit its action set."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sc2_envs.engine import REASONS
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.errors import FUNCTION_NOT_AVAILABLE
-from sc2_envs.engine.picture import Canvas
+from sc2_envs.engine.pictures.picture import Canvas
 from sc2_envs.engine.world import MAP_SIZE
 
 Point = tuple[float, float]

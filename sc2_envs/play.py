@@ -32,7 +32,7 @@ from sc2_envs import MINI_GAMES
 from sc2_envs.controls import Call, Camera, Controls, Layout, Modifiers, View, is_drag
 from sc2_envs.engine import MAPS
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.picture import ENEMY, NEUTRAL, OWNER_COLOURS, PLAYER, SELECTION_COLOUR, Canvas
+from sc2_envs.engine.pictures.picture import ENEMY, NEUTRAL, OWNER_COLOURS, PLAYER, SELECTION_COLOUR, Canvas
 from sc2_envs.engine.units import TABLE
 from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.env import GAME_LOOPS_PER_SECOND, SC2Env

@@ -15,8 +15,6 @@ from sc2_envs.actions import (
     ARGUMENT_NAMES,
     ARGUMENT_SIZES,
     ARGUMENT_VALUES,
-    FUNCTION_ABILITY,
-    FUNCTION_GENERAL,
     FUNCTION_KIND,
     FUNCTIONS,
     FUNCTIONS_BY_NAME,
@@ -60,10 +58,9 @@ def test_functions():
     assert FUNCTIONS[0].arguments == ()
 
 
-def test_arrays_by_function_id():
-    for array, column in ((FUNCTION_KIND, "kind"), (FUNCTION_ABILITY, "ability_id"), (FUNCTION_GENERAL, "general_id")):
-        assert array.dtype == np.int32
-        assert array.tolist() == [getattr(function, column) for function in FUNCTIONS]
+def test_kinds_by_function_id():
+    assert FUNCTION_KIND.dtype == np.int32
+    assert FUNCTION_KIND.tolist() == [function.kind for function in FUNCTIONS]
 
 
 def test_commands_have_an_ability_and_only_they():

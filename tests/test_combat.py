@@ -14,7 +14,6 @@ import pytest
 from sc2_envs.engine.abilities import ATTACK, HOLD_POSITION, MOVE, PATROL
 from sc2_envs.engine.behaviour import HELP_PERIOD, SCAN_PERIOD, act_units, answer_attacks
 from sc2_envs.engine.combat import (
-    NOBODY,
     acquire,
     bury_dead,
     damage_of,
@@ -43,7 +42,7 @@ from sc2_envs.engine.units import (
     slot_of,
 )
 from sc2_envs.engine.vision import update_vision
-from sc2_envs.engine.world import ENEMY, NEUTRAL, PLAYER, WORLD
+from sc2_envs.engine.world import ENEMY, NEUTRAL, NOBODY, PLAYER, WORLD
 
 STEP = 2.25 / 16
 EAST, WEST = 0.0, math.pi

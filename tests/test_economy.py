@@ -36,12 +36,11 @@ from sc2_envs.engine.construction import (
     snap,
 )
 from sc2_envs.engine.flying import is_between, lift
-from sc2_envs.engine.game import play_loop
+from sc2_envs.engine.loop import play_loop
 from sc2_envs.engine.maps import COLLECT_MINERALS_AND_GAS
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.production import cancel_in_queue, cancel_last, train, train_error
 from sc2_envs.engine.random import stream_key
-from sc2_envs.engine.selection import NOBODY
 from sc2_envs.engine.units import (
     BARRACKS,
     BARRACKS_FLYING,
@@ -59,7 +58,7 @@ from sc2_envs.engine.units import (
     half_food_used,
     remove_unit,
 )
-from sc2_envs.engine.world import EMPTY_HANDED, ENEMY, MINERALS, NEUTRAL, PLAYER, VESPENE, WORLD
+from sc2_envs.engine.world import EMPTY_HANDED, ENEMY, MINERALS, NEUTRAL, NOBODY, PLAYER, VESPENE, WORLD
 
 PLAYABLE = (19.936, 18.998, 45.936, 36.998)
 NO_LIMIT = 10**9

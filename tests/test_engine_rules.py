@@ -13,12 +13,13 @@ from sc2_envs.engine.behaviour import act_units
 from sc2_envs.engine.camera import (
     WHOLE_MAP,
     MinimapArea,
+    clamp_camera,
     minimap_point,
     minimap_position,
     screen_pixel,
     screen_point,
 )
-from sc2_envs.engine.maps import MAPS, clamp_camera
+from sc2_envs.engine.maps import MAPS
 from sc2_envs.engine.movement import settle_units
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.random import random_bits, stream_key, uniform

@@ -5,10 +5,10 @@ import pytest
 
 from sc2_envs.engine.abilities import MOVE
 from sc2_envs.engine.combat import bury_dead
-from sc2_envs.engine.game import new_episode, play_loop
+from sc2_envs.engine.loop import new_episode, play_loop
 from sc2_envs.engine.maps import MAPS, after_loop
+from sc2_envs.engine.maps.placement import lattice_place
 from sc2_envs.engine.orders import give_order
-from sc2_envs.engine.placement import lattice_place
 from sc2_envs.engine.random import stream_key
 from sc2_envs.engine.selection import control_group, is_selected
 from sc2_envs.engine.units import BANELING, INNER_RADIUS, MARINE, NOTHING, ROACH, ZERGLING, remove_unit

@@ -11,7 +11,7 @@ from sc2_envs.engine import Games, Outcome, debug, outcome
 from sc2_envs.engine.alerts import ALERT_ERROR, TRAIN_WORKER_COMPLETE
 from sc2_envs.engine.debug import DebugRefused
 from sc2_envs.engine.errors import CANT_FIND_PLACEMENT_LOCATION, COULDNT_ALLOCATE_UNIT, FINE, NOT_ENOUGH_MINERALS
-from sc2_envs.engine.melee_sandbox import START_LOCATIONS
+from sc2_envs.engine.maps.melee_sandbox import START_LOCATIONS
 from sc2_envs.engine.units import (
     BARRACKS,
     COMMAND_CENTER,
@@ -32,7 +32,7 @@ pysc2_compat.install()
 
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402 (after the installing)
 
-from sc2_envs.sc2api.commands import RawCommand  # noqa: E402
+from sc2_envs.engine.raw_orders import RawCommand  # noqa: E402
 from sc2_envs.sc2api.opponents import ACT_PERIOD, PLANS, IdleOpponent, ScriptedOpponent, make_opponent  # noqa: E402
 
 NAME = "MeleeSandbox"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sc2_envs.engine.abilities import ATTACK, BUILD_BARRACKS, GATHER, MOVE, REPAIR
-from sc2_envs.engine.canvas import GAS_COLOUR, MARGIN, MINERAL_COLOUR, Field
 from sc2_envs.engine.maps import MAPS
-from sc2_envs.engine.picture import (
+from sc2_envs.engine.pictures.canvas import GAS_COLOUR, MARGIN, MINERAL_COLOUR, Field
+from sc2_envs.engine.pictures.picture import (
     ACID_COLOUR,
     ATTACK_COLOUR,
     DEATH_LOOPS,
@@ -20,7 +20,7 @@ from sc2_envs.engine.picture import (
     picture_pixel,
     world_point,
 )
-from sc2_envs.engine.shapes import BEACON_COLOUR, CRYSTAL_LIGHT, OWNER_COLOURS
+from sc2_envs.engine.pictures.shapes import BEACON_COLOUR, CRYSTAL_LIGHT, OWNER_COLOURS
 from sc2_envs.engine.units import (
     BANELING,
     BARRACKS,

@@ -26,7 +26,7 @@ from sc2_envs.controls import (
 )
 from sc2_envs.engine import MAPS
 from sc2_envs.engine.camera import screen_pixel
-from sc2_envs.engine.picture import SMOOTHING, Canvas
+from sc2_envs.engine.pictures.picture import SMOOTHING, Canvas
 from sc2_envs.engine.world import WORLD
 
 DOCUMENTATION = Path(__file__).resolve().parent.parent / "docs" / "play.md"

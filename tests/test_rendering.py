@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sc2_envs.engine import compile_engine
 from sc2_envs.engine.camera import WHOLE_MAP, MinimapArea
-from sc2_envs.engine.contents import TABLES_INT32, TABLES_UINT8
-from sc2_envs.engine.drawing_memory import make_memory, make_scratch
-from sc2_envs.engine.rendering import draw_layers
+from sc2_envs.engine.rendering.contents import TABLES_INT32, TABLES_UINT8
+from sc2_envs.engine.rendering.layers import draw_layers
+from sc2_envs.engine.rendering.memory import make_memory, make_scratch
 from sc2_envs.engine.units import BEACON, MARINE, SHARD, TABLE, Unit
 from sc2_envs.engine.world import WORLD
 from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, encode_layer, resolve_layers

@@ -17,8 +17,8 @@ pysc2_compat.install()
 from s2clientprotocol import common_pb2, error_pb2  # noqa: E402 (only after pysc2_compat)
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
-from sc2_envs.sc2api.game import Game  # noqa: E402
 from sc2_envs.sc2api.images import write_image  # noqa: E402
+from sc2_envs.sc2api.session import Session  # noqa: E402
 
 WIDTH, HEIGHT = 64, 48
 REQUESTS = [field.name for field in sc_pb.Request.DESCRIPTOR.oneofs_by_name["request"].fields]
@@ -81,7 +81,7 @@ def send(game, error=None, **request):
 
 def in_state(state):
     """A new game in a state."""
-    game = Game()
+    game = Session()
     if state != "launched":
         send(game, create_game=creation())
     if state in ("in_game", "ended"):
@@ -136,16 +136,16 @@ def observe(game):
 
 
 def test_response_names_request_and_state():
-    response = Game().handle(sc_pb.Request(ping=sc_pb.RequestPing(), id=17))
+    response = Session().handle(sc_pb.Request(ping=sc_pb.RequestPing(), id=17))
     assert response.id == 17
     assert response.status == sc_pb.launched
     assert response.WhichOneof("response") == "ping"
     assert response.ping.game_version == "5.0.9.87702" and response.ping.base_build == 87702
-    assert not Game().handle(sc_pb.Request(ping=sc_pb.RequestPing())).HasField("id")
+    assert not Session().handle(sc_pb.Request(ping=sc_pb.RequestPing())).HasField("id")
 
 
 def test_life_of_a_game():
-    game = Game()
+    game = Session()
     send(game, create_game=creation())
     assert state_of(game) == "init_game"
     assert send(game, join_game=joining()).player_id == 1
@@ -201,7 +201,7 @@ def test_every_request_is_answered_in_every_state(state):
     ],
 )
 def test_games_that_cannot_be_created(request_, error):
-    game = Game()
+    game = Session()
     answer = send(game, create_game=request_)
     assert sc_pb.ResponseCreateGame.Error.Name(answer.error) == error
     assert answer.error_details
@@ -210,7 +210,7 @@ def test_games_that_cannot_be_created(request_, error):
 
 def test_a_computer_has_no_place_on_a_mini_game():
     """pysc2's bin.play asks for one on every map."""
-    game = Game()
+    game = Session()
     request = creation(players=[sc_pb.Participant, sc_pb.Computer])
     request.player_setup[1].race = common_pb2.Zerg
     assert not send(game, create_game=request).HasField("error")
@@ -219,7 +219,7 @@ def test_a_computer_has_no_place_on_a_mini_game():
 
 
 def test_map_paths_of_windows():
-    game = Game()
+    game = Session()
     assert not send(game, create_game=creation(map_path="mini_games\\MoveToBeacon.SC2Map")).HasField("error")
 
 
@@ -269,7 +269,7 @@ def test_games_that_cannot_be_joined(request_, error):
 
 
 def test_game_info():
-    game = Game()
+    game = Session()
     send(game, create_game=creation())
     request = joining()
     request.race = common_pb2.Zerg
@@ -290,7 +290,7 @@ def test_game_info():
 
 def test_seeds():
     def units(**changes):
-        game = Game()
+        game = Session()
         request = creation(**changes)
         if not changes:
             request.ClearField("random_seed")
@@ -304,7 +304,7 @@ def test_seeds():
 
 
 def test_observation_holds_what_was_asked_for():
-    game = Game()
+    game = Session()
     send(game, create_game=creation())
     send(game, join_game=sc_pb.RequestJoinGame(race=common_pb2.Terran, options=sc_pb.InterfaceOptions(raw=True)))
     observation = observe(game).observation

@@ -15,7 +15,7 @@ from s2clientprotocol import common_pb2, debug_pb2, raw_pb2  # noqa: E402 (only 
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
 from sc2_envs.sc2api.cropping import playable_area  # noqa: E402
-from sc2_envs.sc2api.game import Game  # noqa: E402
+from sc2_envs.sc2api.session import Session  # noqa: E402
 
 # the mini-games' playable area is 44 x 36 world units from (10, 8) to (54, 44)
 LEFT, BOTTOM, WIDTH, HEIGHT = 10, 8, 44, 36
@@ -41,7 +41,7 @@ def options(size=88, raw=False, layers=False, render=False):
 
 
 def play(name="DefeatRoaches", **cropped):
-    game = Game()
+    game = Session()
     request = sc_pb.RequestCreateGame(random_seed=3)
     request.local_map.map_path = f"mini_games/{name}.SC2Map"
     request.player_setup.add(type=sc_pb.Participant)
@@ -224,7 +224,7 @@ def test_a_replay_can_be_cropped_otherwise_than_its_game_was(played, watched):
     step(game, 60)
     data = send(game, save_replay=sc_pb.RequestSaveReplay()).data
     own = observe(game).observation.raw_data
-    replay = Game()
+    replay = Session()
     request = sc_pb.RequestStartReplay(replay_data=data, observed_player_id=1)
     request.options.CopyFrom(options(raw=watched, layers=watched))
     assert not send(replay, start_replay=request).HasField("error")

@@ -39,14 +39,14 @@ from websockets.sync.client import connect  # noqa: E402
 from sc2_envs.engine import compile_engine  # noqa: E402
 from sc2_envs.engine.abilities import ABILITIES, GENERAL  # noqa: E402
 from sc2_envs.engine.units import TABLE  # noqa: E402
-from sc2_envs.sc2api import game as game_module  # noqa: E402
 from sc2_envs.sc2api import match as match_module  # noqa: E402
 from sc2_envs.sc2api import playback as playback_module  # noqa: E402
+from sc2_envs.sc2api import session as session_module  # noqa: E402
 from sc2_envs.sc2api.__main__ import parse_arguments, parse_as_the_game  # noqa: E402
-from sc2_envs.sc2api.game import Game  # noqa: E402
 from sc2_envs.sc2api.maps import engine_map, local_paths  # noqa: E402
 from sc2_envs.sc2api.network import LocalNetwork  # noqa: E402
 from sc2_envs.sc2api.replays import CHECKSUM_LOOPS, Entry, Kind, Replay, ReplayError  # noqa: E402
+from sc2_envs.sc2api.session import Session  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 ANSWERED = 5.0  # seconds for an answer: five times what a game may take, for tests on loaded machines
@@ -488,7 +488,7 @@ class Attack:
 
     Args:
         seed: of the requests.
-        ask: answers a Request with a Response, as `Game.handle` does.
+        ask: answers a Request with a Response, as `Session.handle` does.
     """
 
     def __init__(self, seed, ask, port=5300):
@@ -595,25 +595,25 @@ def normal_game(ask):
 def attack_one_game(seed, requests):
     """Requests of a seed to a game, which plays as a new one does at the end."""
     network = LocalNetwork()
-    game = Game(network, WAIT)
+    game = Session(network, WAIT)
     attack = Attack(seed, lambda request: game.handle(request))
     for _ in range(requests):
         attack.send_next()
         if attack.status == sc_pb.quit:
-            game, attack.status = Game(network, WAIT), sc_pb.launched
-    assert normal_game(game.handle) == normal_game(Game().handle), f"seed {seed}"
+            game, attack.status = Session(network, WAIT), sc_pb.launched
+    assert normal_game(game.handle) == normal_game(Session().handle), f"seed {seed}"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def ready():
     """The engine is loaded, or compiled, before the first request."""
-    normal_game(Game().handle)
+    normal_game(Session().handle)
 
 
 @pytest.fixture(autouse=True)
 def seeded(monkeypatch):
     """Games that are created without a seed are the same ones with each run."""
-    monkeypatch.setattr(game_module, "entropy", lambda: 7)
+    monkeypatch.setattr(session_module, "entropy", lambda: 7)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -642,7 +642,7 @@ def join_both(*sides):
 def attack_other_player(seed, host_attacks, requests):
     """Player 1 or 2 of a game sends whatever comes; the other one plays, and gets its answers in time."""
     network = LocalNetwork()
-    games = [Game(network, WAIT), Game(network, WAIT)]
+    games = [Session(network, WAIT), Session(network, WAIT)]
     attack = Attack(seed, games[0 if host_attacks else 1].handle, port=5300)
     fair = Attack(seed + 1, games[1 if host_attacks else 0].handle)
     for _ in range(20):  # a busy machine may need longer to join than they wait here
@@ -814,7 +814,7 @@ def check_alive(server, game=0):
     """A server answers, plays, and ends with status 0 when it is told to."""
     with server.connect(game) as connection:
         assert not exchange(connection, PING).error
-        assert normal_game(functools.partial(exchange, connection)) == normal_game(Game().handle)
+        assert normal_game(functools.partial(exchange, connection)) == normal_game(Session().handle)
 
 
 def check_quit(server):
@@ -928,7 +928,7 @@ def string_field(message, name, data):
 
 
 def game_under_way(name="Melee/Simple64", *others):
-    game = Game(LocalNetwork(), WAIT)
+    game = Session(LocalNetwork(), WAIT)
     answer(game.handle, creation(name, *(others or [sc_pb.Computer])))
     answer(game.handle, joining())
     return game
@@ -937,7 +937,7 @@ def game_under_way(name="Melee/Simple64", *others):
 def test_a_map_whose_path_is_no_text_is_refused():
     request = creation()
     string_field(request.create_game.local_map, "map_path", NO_UTF8)
-    created = Game().handle(request).create_game
+    created = Session().handle(request).create_game
     assert created.error == sc_pb.ResponseCreateGame.InvalidMapPath
     assert "UTF-8" in created.error_details
 
@@ -946,10 +946,10 @@ def test_players_whose_names_are_no_text_or_too_long_are_refused():
     request = creation("Melee/Simple64", sc_pb.Computer)
     for name, reason in ((NO_UTF8, "UTF-8"), (b"x" * 256, "at most 255")):
         string_field(request.create_game.player_setup[1], "player_name", name)
-        created = Game().handle(request).create_game
+        created = Session().handle(request).create_game
         assert created.error == sc_pb.ResponseCreateGame.InvalidPlayerSetup
         assert reason in created.error_details
-    game = Game()
+    game = Session()
     answer(game.handle, creation())
     request = joining()
     string_field(request.join_game, "player_name", NO_UTF8)
@@ -1008,7 +1008,7 @@ def test_a_replay_that_has_ended_is_not_restarted():
 
 def started(replay, game=None):
     """The response to the start of a replay, and the game."""
-    game = game or Game()
+    game = game or Session()
     request = sc_pb.Request()
     request.start_replay.replay_data = replay.to_bytes()
     request.start_replay.observed_player_id = 1

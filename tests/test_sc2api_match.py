@@ -18,9 +18,9 @@ from s2clientprotocol import common_pb2, debug_pb2, error_pb2  # noqa: E402 (onl
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
 from sc2_envs.engine.world import MAP_SIZE  # noqa: E402
-from sc2_envs.sc2api.game import Game  # noqa: E402
 from sc2_envs.sc2api.network import LocalNetwork  # noqa: E402
 from sc2_envs.sc2api.replays import Replay  # noqa: E402
+from sc2_envs.sc2api.session import Session  # noqa: E402
 
 PORT = 5123
 MARINE, SCV, COMMAND_CENTER = 48, 45, 18
@@ -87,7 +87,7 @@ def debug(game, error=None, **command):
 
 def play(*players, **fields):
     """A game that has begun, against a computer."""
-    game = Game()
+    game = Session()
     answer = send(game, create_game=creation(*players, **fields))
     assert not answer.HasField("error"), answer
     answer = send(game, join_game=joining())
@@ -114,7 +114,7 @@ def together(*calls, seconds=20.0):
 def pair(network=None, wait_seconds=10.0, **fields):
     """Two games whose players play with each other."""
     network = network or LocalNetwork()
-    host, guest = Game(network, wait_seconds), Game(network, wait_seconds)
+    host, guest = Session(network, wait_seconds), Session(network, wait_seconds)
     send(host, create_game=creation(PARTICIPANT, PARTICIPANT, **fields))
     first, second = together(
         lambda: send(host, join_game=joining(port=PORT)), lambda: send(guest, join_game=joining(side=48, port=PORT))
@@ -171,7 +171,7 @@ def test_a_participant_can_be_the_second_player():
     ],
 )
 def test_setups_that_are_no_melee(players, error):
-    answer = send(Game(), create_game=creation(*players))
+    answer = send(Session(), create_game=creation(*players))
     assert sc_pb.ResponseCreateGame.Error.Name(answer.error) == error
 
 
@@ -227,7 +227,7 @@ def test_what_is_too_much_is_refused_by_name():
     assert act(game, ability_id=16, unit_tags=range(1, 1002)) == [error_pb2.Error]
     name = sc_pb.RequestJoinGame(race=common_pb2.Terran, player_name="x" * 256)
     name.options.raw = True
-    fresh = Game()
+    fresh = Session()
     send(fresh, create_game=creation())
     assert send(fresh, join_game=name).error == sc_pb.ResponseJoinGame.NoSpaceForUser
 
@@ -305,7 +305,7 @@ def test_a_step_waits_for_the_other_player():
 
 def test_who_does_not_come_is_named():
     network = LocalNetwork()
-    host, guest = Game(network, 0.2), Game(network, 0.2)
+    host, guest = Session(network, 0.2), Session(network, 0.2)
     send(host, create_game=creation(PARTICIPANT, PARTICIPANT))
     send(host, "player 2 has not joined for 0.2 s", join_game=joining(port=PORT))
     answer = send(guest, join_game=joining(port=PORT))
@@ -318,7 +318,7 @@ def test_who_does_not_come_is_named():
 @pytest.mark.parametrize("culprit", [0, 1])
 def test_who_cannot_join_keeps_nobody_waiting(culprit):
     network = LocalNetwork()
-    games = Game(network, 15.0), Game(network, 15.0)
+    games = Session(network, 15.0), Session(network, 15.0)
     send(games[0], create_game=creation(PARTICIPANT, PARTICIPANT))
     requests = [joining(port=PORT), joining(port=PORT)]
     requests[culprit].options.feature_layer.width = 30
@@ -337,7 +337,7 @@ def test_who_cannot_join_keeps_nobody_waiting(culprit):
 
 @pytest.mark.parametrize("port", [None, 0, -1, 70_000])
 def test_two_players_need_a_port(port):
-    host = Game()
+    host = Session()
     send(host, create_game=creation(PARTICIPANT, PARTICIPANT))
     answer = send(host, join_game=joining(port=port))
     assert sc_pb.ResponseJoinGame.Error.Name(answer.error) == "MissingPorts" and answer.error_details
@@ -408,7 +408,7 @@ def save(game):
 @pytest.mark.parametrize("path", ["mini_games/DefeatRoaches.SC2Map", "Simple64.SC2Map"])
 def test_playing_back_gives_the_same_observations(path):
     """Of random clicks, mini-games too after a restart; all that is seen is the same, message by message."""
-    game, random = Game(), np.random.default_rng(3)
+    game, random = Session(), np.random.default_rng(3)
     players = [PARTICIPANT] if "mini" in path else [PARTICIPANT, COMPUTER]
     send(game, create_game=creation(*players, path=path))
     send(game, join_game=joining())
@@ -451,7 +451,7 @@ def test_a_replay_can_be_seen_in_other_sizes_and_through_the_other_players_eyes(
         send(game, action=sc_pb.RequestAction(actions=[move]))
     together(lambda: step(host, 20), lambda: step(guest, 20))
     data, camera = save(host), observe(guest).observation.raw_data.player.camera
-    game = Game()
+    game = Session()
     start_replay(game, data, player=2, side=64)
     step(game, 100)
     observed = observe(game)
@@ -519,9 +519,9 @@ def test_a_replay_of_another_engine_or_another_game_is_refused():
     game = play()
     step(game, 900)
     replay = Replay.from_bytes(save(game))
-    other = start_replay(Game(), replace(replay, engine_version="0").to_bytes())
+    other = start_replay(Session(), replace(replay, engine_version="0").to_bytes())
     assert other.error == sc_pb.ResponseStartReplay.InvalidReplayData and "version 0" in other.error_details
-    departed = Game()
+    departed = Session()
     checksums = (replay.checksums[0], replay.checksums[1] ^ 1, *replay.checksums[2:])
     start_replay(departed, replace(replay, checksums=checksums).to_bytes())
     step(departed, 100)
@@ -532,7 +532,7 @@ def test_a_replay_of_another_engine_or_another_game_is_refused():
 
 
 def test_rendered_pictures_and_actions_in_their_pixels():
-    game = Game()
+    game = Session()
     send(game, create_game=creation())
     request = joining()
     render = request.options.render
@@ -552,7 +552,7 @@ def test_rendered_pictures_and_actions_in_their_pixels():
 
 
 def test_cheating_layers_show_unit_types_on_the_minimap():
-    game = Game()
+    game = Session()
     send(game, create_game=creation())
     request = joining()
     request.options.feature_layer.allow_cheating_layers = True

@@ -15,8 +15,8 @@ from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402 (only after pysc2
 from s2clientprotocol import spatial_pb2  # noqa: E402
 
 from sc2_envs.engine import Games, Interface  # noqa: E402
-from sc2_envs.engine.canvas import MINERAL_COLOUR  # noqa: E402
-from sc2_envs.engine.shapes import OWNER_COLOURS  # noqa: E402
+from sc2_envs.engine.pictures.canvas import MINERAL_COLOUR  # noqa: E402
+from sc2_envs.engine.pictures.shapes import OWNER_COLOURS  # noqa: E402
 from sc2_envs.engine.units import COMMAND_CENTER, MARINE, MINERAL_FIELD, ROACH, ZERGLING  # noqa: E402
 from sc2_envs.engine.world import ENEMY, MAP_SIZE, PLAYER  # noqa: E402
 from sc2_envs.features import SCREEN_LAYERS  # noqa: E402

@@ -35,6 +35,7 @@ from sc2_envs.engine.abilities import (  # noqa: E402
     TRAIN_MARINE,
     TRAIN_SCV,
 )
+from sc2_envs.engine.raw_orders import RawCommand  # noqa: E402
 from sc2_envs.engine.units import (  # noqa: E402
     BARRACKS,
     BARRACKS_FLYING,
@@ -46,7 +47,6 @@ from sc2_envs.engine.units import (  # noqa: E402
     create_unit,
 )
 from sc2_envs.engine.world import ENEMY, MINERALS, PLAYER  # noqa: E402
-from sc2_envs.sc2api.commands import RawCommand  # noqa: E402
 from sc2_envs.sc2api.queries import MAX_ENTRIES, QueryRefused, answer_query  # noqa: E402
 
 LAND = 3678  # the general ability

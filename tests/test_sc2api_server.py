@@ -29,11 +29,11 @@ from websockets.sync.server import serve as serve_websocket  # noqa: E402
 from sc2_envs.sc2api import install as install_module  # noqa: E402
 from sc2_envs.sc2api import server  # noqa: E402
 from sc2_envs.sc2api.__main__ import main, parse_as_the_game  # noqa: E402
-from sc2_envs.sc2api.game import BUILD  # noqa: E402
 from sc2_envs.sc2api.install import MARK, InstallRefused, install, script  # noqa: E402
 from sc2_envs.sc2api.maps import local_paths  # noqa: E402
 from sc2_envs.sc2api.network import LocalNetwork, listen  # noqa: E402
 from sc2_envs.sc2api.server import MAX_REQUEST_BYTES, Endpoint, RemoteSeat, TcpNetwork  # noqa: E402
+from sc2_envs.sc2api.session import BUILD  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 TIMEOUT = 60.0  # seconds for whatever should take no more than a few
@@ -48,12 +48,12 @@ BLOCKED = """
 import threading
 from sc2_envs.sc2api import __main__, server
 
-class Game:
+class Session:
     def handle(self, request):
         print("blocked", flush=True)
         threading.Event().wait()
 
-server.make_game = lambda network, wait_seconds: Game()
+server.make_game = lambda network, wait_seconds: Session()
 __main__.run()
 """
 

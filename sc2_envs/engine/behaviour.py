@@ -11,7 +11,6 @@ chase ends between 21.66 and 21.80 from home.
 from sc2_envs.engine.abilities import ATTACK, BUILT_BY, GATHER, HOLD_POSITION, MOVE, PATROL, REPAIR, RETURN
 from sc2_envs.engine.autocast import repair_by_itself
 from sc2_envs.engine.combat import (
-    NOBODY,
     acquire,
     break_off,
     edge_distance,
@@ -30,7 +29,7 @@ from sc2_envs.engine.movement import approach, stand
 from sc2_envs.engine.orders import arrive, finish_order
 from sc2_envs.engine.units import ARMY, INNER_RADIUS, NOTHING, RADIUS, RANGE, SCAN_RANGE, SPEED, slot_of
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import BY_ITSELF, BY_ORDER, LEASHED, NEUTRAL, RETURNING
+from sc2_envs.engine.world import BY_ITSELF, BY_ORDER, LEASHED, NEUTRAL, NOBODY, RETURNING
 
 # [?] Game loops between two looks of a unit without orders; fitted to the script on DefeatRoaches, whose Marines shoot
 # first where the Roaches have not noticed them yet

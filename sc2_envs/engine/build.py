@@ -22,9 +22,6 @@ from typing import Any
 from numba.core import codegen, cpu
 
 import sc2_envs.engine  # noqa: F401 (the entry points)
-import sc2_envs.engine.debug  # noqa: F401 (those of the debug commands)
-import sc2_envs.sc2api.commands  # noqa: F401 (and these, of the protocol)
-import sc2_envs.sc2api.queries  # noqa: F401
 from sc2_envs.engine.compile import entry_points
 
 

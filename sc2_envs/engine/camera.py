@@ -12,6 +12,9 @@ from sc2_envs.engine.compile import jit
 from sc2_envs.engine.world import MAP_SIZE
 
 CAMERA_WIDTH = 24.0
+# the camera's centre keeps this far from the sides of the playable area, as FindAndDefeatZerglings shows
+CAMERA_MARGIN_X = CAMERA_WIDTH / 2
+CAMERA_MARGIN_Y = 4.0
 
 
 class MinimapArea(NamedTuple):
@@ -60,3 +63,20 @@ def minimap_point(area, width, height, column, row):
 def minimap_position(area, width, height, x, y):
     """Where a point of the world lies on the minimap, in pixels from its upper left corner, not rounded."""
     return (x - area.left) * width / area.width, (area.top - y) * height / area.height
+
+
+@jit
+def clamp_camera(world, x, y):
+    """The nearest position that the camera can take; the middle, where the area is narrower than the screen."""
+    left, bottom, right, top = world.playable
+    return (
+        _clamp(x, left + CAMERA_MARGIN_X, right - CAMERA_MARGIN_X),
+        _clamp(y, bottom + CAMERA_MARGIN_Y, top - CAMERA_MARGIN_Y),
+    )
+
+
+@jit
+def _clamp(value, low, high):
+    if low > high:
+        return (low + high) / 2
+    return min(max(value, low), high)

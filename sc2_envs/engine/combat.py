@@ -46,9 +46,7 @@ from sc2_envs.engine.units import (
     slot_of,
 )
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import MAX_MISSILES, MAX_PLAYERS, NEUTRAL
-
-NOBODY = -1
+from sc2_envs.engine.world import MAX_MISSILES, MAX_PLAYERS, NEUTRAL, NOBODY
 
 RANGE_SLOP = 1.0  # so much farther than the range may a target get during the wind-up
 ARC = np.deg2rad(11.25)  # a blow begins when the target is within this of straight ahead

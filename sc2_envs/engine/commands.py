@@ -58,7 +58,7 @@ from sc2_envs.engine.harvesting import goes_to, is_leaving
 from sc2_envs.engine.maps import MAP_ABILITIES
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.production import cancel_last, train, train_error
-from sc2_envs.engine.selection import NOBODY, is_selected
+from sc2_envs.engine.selection import is_selected
 from sc2_envs.engine.units import (
     ATTRIBUTES,
     COMMAND_CENTER,
@@ -73,7 +73,7 @@ from sc2_envs.engine.units import (
     VESPENE_GEYSER,
     slot_of,
 )
-from sc2_envs.engine.world import EMPTY_HANDED, MAX_QUEUE, NEUTRAL
+from sc2_envs.engine.world import EMPTY_HANDED, MAX_QUEUE, NEUTRAL, NOBODY
 
 # A group that is sent to a point keeps its formation where the box round its units has no side above this; else all go
 # to the point itself: notes on version 4.10.0.75689, github.com/AceAtDev/rts-cc2, docs/native-gameplay-observations.md.
@@ -86,7 +86,6 @@ _HALT_CONSTRUCTION = ability_mask((HALT_CONSTRUCTION,))
 _RETURN = ability_mask((RETURN,))
 _CANCEL_QUEUE = ability_mask((CANCEL_QUEUE, CANCEL_QUEUE_TO_SELECTION))
 _LIFT = ability_mask((LIFT_COMMAND_CENTER, LIFT_BARRACKS))
-_RALLY = ability_mask((RALLY_UNITS, RALLY_WORKERS))
 _UNFINISHED = _CANCEL_CONSTRUCTION | _HALT_CONSTRUCTION
 _BY_STATE = _UNFINISHED | _HALT | _RETURN | _CANCEL_QUEUE
 _NOTHING = 0

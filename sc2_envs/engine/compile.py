@@ -33,9 +33,8 @@ LOCK_TIMEOUT = 600.0  # seconds that a process waits for another one to compile
 KEEP_UNUSED = 30 * 24 * 3600.0  # seconds after which the cache of an older engine is removed
 
 _SOURCES = Path(__file__).parent
-_ELSEWHERE = [_SOURCES.parent / "sc2api" / name for name in ("commands.py", "queries.py")]  # with entry points, too
 _LARGEST = ("_play_steps",)  # takes as long to compile as all other entry points together
-_NOT_COMPILED = ("picture.py", "canvas.py", "shapes.py")  # an edit of these leaves the compiled code as it is
+_NOT_COMPILED = _SOURCES / "pictures"  # an edit of these leaves the compiled code as it is
 
 # Without Numba's runtime the compiled code counts no references, which small functions on views spend most of their
 # time with, and cannot allocate: an allocation in a rule is an error when it is compiled.
@@ -56,8 +55,8 @@ def source_hash() -> str:
     package = _SOURCES.parent
     digest.update(os.fsencode(package) + b"\0")
     vocabulary = [package / "actions.py", package / "features.py", package / "data" / "functions.csv"]
-    compiled = [path for path in _SOURCES.glob("*.py") if path.name not in _NOT_COMPILED]
-    for path in sorted([*compiled, *_ELSEWHERE, *vocabulary]):
+    compiled = [path for path in _SOURCES.rglob("*.py") if path.parent != _NOT_COMPILED]
+    for path in sorted([*compiled, *vocabulary]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for part in (
         sys.version,
@@ -72,7 +71,7 @@ def source_hash() -> str:
 
 def _file_times() -> str:
     """Times of the sources, which Numba's cache asks for too."""
-    times = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted([*_SOURCES.glob("*.py"), *_ELSEWHERE])]
+    times = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted(_SOURCES.rglob("*.py"))]
     return hashlib.sha256("\n".join(times).encode()).hexdigest()
 
 

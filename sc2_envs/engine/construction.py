@@ -26,7 +26,7 @@ from sc2_envs.engine.errors import (
 from sc2_envs.engine.movement import approach, stand, turn_to
 from sc2_envs.engine.orders import finish_order, give_order, holds_position
 from sc2_envs.engine.paths import TOUCHING
-from sc2_envs.engine.places import NOBODY, gap_to_footprint, is_room, length_round, point_round, touches
+from sc2_envs.engine.places import gap_to_footprint, is_room, length_round, point_round, touches
 from sc2_envs.engine.production import pay
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.score import count_completed, count_healed
@@ -61,6 +61,7 @@ from sc2_envs.engine.units import (
     update_food_cap,
 )
 from sc2_envs.engine.vision import sees_unit
+from sc2_envs.engine.world import NOBODY
 
 # phases of an order to build
 TO_SITE = 0

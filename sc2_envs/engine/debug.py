@@ -25,7 +25,7 @@ from sc2_envs.engine.errors import (
 )
 from sc2_envs.engine.games import Games
 from sc2_envs.engine.outcome import end_episode
-from sc2_envs.engine.places import NOBODY, is_vacant, vacant_place
+from sc2_envs.engine.places import is_vacant, vacant_place
 from sc2_envs.engine.snapshots import all_is_revealed, forget_visible
 from sc2_envs.engine.units import (
     ENERGY,
@@ -45,11 +45,10 @@ from sc2_envs.engine.units import (
 from sc2_envs.engine.units import RESOURCE as IS_RESOURCE
 from sc2_envs.engine.units import SPEED as SPEEDS
 from sc2_envs.engine.vision import go_out_of_sight, reveal
-from sc2_envs.engine.world import MAP_SIZE, MAX_PLAYERS, MAX_UNITS, NEUTRAL, WORLDS_TYPE
+from sc2_envs.engine.world import MAP_SIZE, MAX_PLAYERS, MAX_UNITS, NEUTRAL, NEUTRAL_PLAYER_ID, NOBODY, WORLDS_TYPE
 
 MAX_QUANTITY = 100  # units of one command
 RESERVED_SLOTS = 32  # of the record, that debug commands leave to what the game's own rules bring
-NEUTRAL_OWNER = 16  # as the protocol numbers it
 
 RESOURCES_GIVEN = 5000
 """Minerals, and vespene, that a command gives: "Gives 5000 minerals and 5000 vespene to the bot", python-sc2,
@@ -149,16 +148,18 @@ def create_units(games: Games, unit_type: int, owner: int, x: float, y: float, q
         raise DebugRefused(f"create_unit: quantity {quantity} of {name} is not between 1 and {MAX_QUANTITY}")
     if not (0 <= x < MAP_SIZE and 0 <= y < MAP_SIZE):
         raise DebugRefused(f"create_unit: ({x}, {y}) for {name} is not on the map, whose sides are 0 to {MAP_SIZE}")
-    if owner != NEUTRAL_OWNER and not 1 <= owner <= MAX_PLAYERS:
-        raise DebugRefused(f"create_unit: owner {owner} of {name} is neither player 1 or 2 nor {NEUTRAL_OWNER}, nobody")
+    if owner != NEUTRAL_PLAYER_ID and not 1 <= owner <= MAX_PLAYERS:
+        raise DebugRefused(
+            f"create_unit: owner {owner} of {name} is neither player 1 or 2 nor {NEUTRAL_PLAYER_ID}, nobody"
+        )
     ownerless = IS_RESOURCE[row] or not SELECTABLE[row]
-    if ownerless and owner != NEUTRAL_OWNER:
-        raise DebugRefused(f"create_unit: {name} belongs to nobody, owner {NEUTRAL_OWNER}, not to {owner}")
-    if SPEEDS[row] > 0.0 and owner == NEUTRAL_OWNER:
-        raise DebugRefused(f"create_unit: {name} belongs to player 1 or 2, not to nobody ({NEUTRAL_OWNER})")
+    if ownerless and owner != NEUTRAL_PLAYER_ID:
+        raise DebugRefused(f"create_unit: {name} belongs to nobody, owner {NEUTRAL_PLAYER_ID}, not to {owner}")
+    if SPEEDS[row] > 0.0 and owner == NEUTRAL_PLAYER_ID:
+        raise DebugRefused(f"create_unit: {name} belongs to player 1 or 2, not to nobody ({NEUTRAL_PLAYER_ID})")
     tags = []
     for number in range(quantity):
-        player = NEUTRAL if owner == NEUTRAL_OWNER else owner
+        player = NEUTRAL if owner == NEUTRAL_PLAYER_ID else owner
         created = _Created(*_create(games.worlds, row, player, x, y))
         if created.reason != FINE:
             raise DebugRefused(

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from sc2_envs.engine import observation, score
 from sc2_envs.engine.camera import WHOLE_MAP, MinimapArea
 from sc2_envs.engine.compile import compile_engine, entry
-from sc2_envs.engine.contents import TABLES_INT32, TABLES_UINT8
-from sc2_envs.engine.drawing_memory import Memory, Scratch, make_memory, make_scratch
-from sc2_envs.engine.game import new_episode, play_step
+from sc2_envs.engine.loop import new_episode, play_step
 from sc2_envs.engine.maps import MAPS
-from sc2_envs.engine.picture import draw_picture
+from sc2_envs.engine.pictures.picture import draw_picture
 from sc2_envs.engine.random import stream_key
-from sc2_envs.engine.rendering import draw_layers
+from sc2_envs.engine.rendering.contents import TABLES_INT32, TABLES_UINT8
+from sc2_envs.engine.rendering.layers import draw_layers
+from sc2_envs.engine.rendering.memory import Memory, Scratch, make_memory, make_scratch
 from sc2_envs.engine.world import WORLD, WORLDS_TYPE
 
 _MASK = types.Array(boolean, 1, "C")

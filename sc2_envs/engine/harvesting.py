@@ -27,7 +27,6 @@ from sc2_envs.engine.errors import (
 )
 from sc2_envs.engine.movement import approach, stand, turn_to
 from sc2_envs.engine.orders import begin_order, finish_order
-from sc2_envs.engine.places import NOBODY
 from sc2_envs.engine.score import count_collected
 from sc2_envs.engine.units import (
     COMMAND_CENTER,
@@ -40,7 +39,7 @@ from sc2_envs.engine.units import (
     remove_unit,
     slot_of,
 )
-from sc2_envs.engine.world import EMPTY_HANDED, MINERALS, VESPENE
+from sc2_envs.engine.world import EMPTY_HANDED, MINERALS, NOBODY, VESPENE
 
 # phases of the orders GATHER and RETURN
 WALKING = 0

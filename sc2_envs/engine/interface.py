@@ -17,14 +17,12 @@ from sc2_envs.engine.abilities import (
     TRAINED_BY,
     ability_mask,
 )
-from sc2_envs.engine.camera import minimap_point, screen_point
+from sc2_envs.engine.camera import clamp_camera, minimap_point, screen_point
 from sc2_envs.engine.commands import abilities_of, command, is_commanded, toggle_autocast
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.errors import FINE, NO_SUCH_UNIT_IN_QUEUE, NO_SUCH_UNIT_IN_SELECTION, QUEUE_IS_FULL
-from sc2_envs.engine.maps import clamp_camera
 from sc2_envs.engine.production import cancel_in_queue, train_error
 from sc2_envs.engine.selection import (
-    NOBODY,
     control_group,
     select_army,
     select_idle_worker,
@@ -35,6 +33,7 @@ from sc2_envs.engine.selection import (
     unit_at,
 )
 from sc2_envs.engine.units import ARMY, MINERAL_COST, NOTHING, VESPENE_COST, WORKER
+from sc2_envs.engine.world import NOBODY
 
 (
     SCREEN,

@@ -13,7 +13,6 @@ from sc2_envs.engine.compile import jit
 from sc2_envs.engine.harvesting import workers_of
 from sc2_envs.engine.interface import FUNCTION_NEEDS, possible
 from sc2_envs.engine.selection import (
-    NOBODY,
     PANEL_ORDER,
     control_group_leader,
     control_group_size,
@@ -43,9 +42,8 @@ from sc2_envs.engine.units import (
     player_relative,
 )
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import CONTROL_GROUPS, MAP_SIZE, NEUTRAL
+from sc2_envs.engine.world import CONTROL_GROUPS, MAP_SIZE, NEUTRAL, NEUTRAL_PLAYER_ID, NOBODY
 
-NEUTRAL_OWNER = 16  # as the protocol numbers it
 DISPLAY_VISIBLE = 1
 DISPLAY_SNAPSHOT = 2
 NOT_CLOAKED = 3
@@ -118,7 +116,7 @@ def unit_row(world, player, slot, out):
     out[8] = _ratio(world.shields[slot], SHIELDS[unit_type])
     out[9] = _ratio(world.energy[slot], ENERGY[unit_type])
     out[10] = DISPLAY_VISIBLE
-    out[11] = NEUTRAL_OWNER if world.owner[slot] == NEUTRAL else world.owner[slot]
+    out[11] = NEUTRAL_PLAYER_ID if world.owner[slot] == NEUTRAL else world.owner[slot]
     out[14] = int(world.facing[slot])
     out[16] = NOT_CLOAKED
     out[17] = is_selected(world, player, slot)
@@ -201,7 +199,7 @@ def snapshot_row(world, player, index, out):
     out[1] = player_relative(owner, player)
     out[6] = int(_sent(world.snapshot_progress[player - 1, index]) * 100)
     out[10] = DISPLAY_SNAPSHOT
-    out[11] = NEUTRAL_OWNER if owner == NEUTRAL else owner
+    out[11] = NEUTRAL_PLAYER_ID if owner == NEUTRAL else owner
     out[14] = int(FACING_SOUTH)
     out[16] = NOT_CLOAKED
 

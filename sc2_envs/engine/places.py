@@ -10,8 +10,6 @@ from sc2_envs.engine.compile import jit
 from sc2_envs.engine.paths import TOUCHING, is_free, is_inside
 from sc2_envs.engine.units import FOOTPRINT_HEIGHT, FOOTPRINT_WIDTH, INNER_RADIUS, NOTHING, SPEED
 
-NOBODY = -1
-
 RING = 0.75  # [?] between the rings of places round a point or a structure: a worker's or Marine's width
 RINGS = 16  # how far a place is looked for
 SPACE = 1.0 / 16  # [?] between a new unit and the structure that it comes out of

@@ -18,7 +18,7 @@ from sc2_envs.engine.errors import (
     QUEUE_IS_FULL,
 )
 from sc2_envs.engine.orders import give_order
-from sc2_envs.engine.places import NOBODY, place_beside
+from sc2_envs.engine.places import place_beside
 from sc2_envs.engine.score import count_completed, count_spent
 from sc2_envs.engine.units import (
     ARMY,
@@ -38,7 +38,7 @@ from sc2_envs.engine.units import (
     has_free_slot,
     slot_of,
 )
-from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE
+from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE, NOBODY
 
 WAITS = -1.0  # queue_loops of a unit whose training has not begun
 

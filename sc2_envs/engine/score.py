@@ -19,7 +19,14 @@ from sc2_envs.engine.units import (
     VESPENE_COST,
     WORKER,
 )
-from sc2_envs.engine.world import INCOME_SECONDS, MAX_PLAYERS, NEUTRAL, SCORE_CATEGORIES
+from sc2_envs.engine.world import (
+    GAME_LOOPS_PER_SECOND,
+    INCOME_SECONDS,
+    MAX_PLAYERS,
+    NEUTRAL,
+    NORMAL_LOOPS_PER_SECOND,
+    SCORE_CATEGORIES,
+)
 
 # entries of world.score, pysc2's ScoreCumulative
 (
@@ -79,11 +86,10 @@ PRODUCES = np.array([any(a in TRAINS for a in UNIT_ABILITIES.get(unit.name, ()))
 """Structures that train units, by row of the unit table."""
 _CAN_IDLE = PRODUCES | WORKER
 
-LOOPS_PER_SECOND = 16  # "normal" seconds; [?] idle times are in them
-# The rates are what came in during the last 15 normal seconds, scaled to a minute of 60 s at 22.4 game loops: so the
-# rates in replays are multiples of 28 minerals, a load of 5 in 240 loops.
+# [?] Idle times are in normal seconds. The rates are what came in during the last 15 of them, scaled to a minute of
+# 60 s at 22.4 game loops: so the rates in replays are multiples of 28 minerals, a load of 5 in 240 loops.
 RATE_SECONDS = INCOME_SECONDS - 1
-RATE_SCALE = 60 * 22.4 / (RATE_SECONDS * LOOPS_PER_SECOND)
+RATE_SCALE = 60 * GAME_LOOPS_PER_SECOND / (RATE_SECONDS * NORMAL_LOOPS_PER_SECOND)
 
 
 @jit
@@ -115,11 +121,11 @@ def count_loop(world):
             world.idle_loops[world.owner[slot] - 1, 0] += world.queue_count[slot] == 0
         else:
             world.idle_loops[world.owner[slot] - 1, 1] += world.order_count[slot] == 0
-    turn = world.game_loop % LOOPS_PER_SECOND == 0
+    turn = world.game_loop % NORMAL_LOOPS_PER_SECOND == 0
     for player in range(MAX_PLAYERS):
         score = world.score[player]
-        score[IDLE_PRODUCTION_TIME] = world.idle_loops[player, 0] // LOOPS_PER_SECOND
-        score[IDLE_WORKER_TIME] = world.idle_loops[player, 1] // LOOPS_PER_SECOND
+        score[IDLE_PRODUCTION_TIME] = world.idle_loops[player, 0] // NORMAL_LOOPS_PER_SECOND
+        score[IDLE_WORKER_TIME] = world.idle_loops[player, 1] // NORMAL_LOOPS_PER_SECOND
         if turn:
             for kind in range(2):
                 income = world.income[player, kind]
@@ -130,7 +136,7 @@ def count_loop(world):
 @jit
 def income_entry(world):
     """Entry of the ring of incomes for the present second."""
-    return (world.game_loop // LOOPS_PER_SECOND) % INCOME_SECONDS
+    return (world.game_loop // NORMAL_LOOPS_PER_SECOND) % INCOME_SECONDS
 
 
 @jit

@@ -11,9 +11,7 @@ from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, screen_pixel, scre
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.units import ARMY, NOTHING, RADIUS, SELECTABLE, STRUCTURE, TABLE, WORKER
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import CONTROL_GROUPS
-
-NOBODY = -1
+from sc2_envs.engine.world import CONTROL_GROUPS, NOBODY
 
 # The panel of several units lists them by type, the highest of these first: the game's data, "SubgroupPriority" of
 # version 4.10 ([?] Marine, Zergling, Baneling, Roach and SCV are recalled). Within a type the order is that of the

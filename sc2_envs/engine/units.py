@@ -19,11 +19,11 @@ from sc2_envs.engine.world import (
     MAX_DEATHS,
     MAX_UNITS,
     NEUTRAL,
+    NORMAL_LOOPS_PER_SECOND,
     SETTLED,
     UNSETTLED,
 )
 
-LOOPS_PER_SECOND = 16  # "normal" seconds, in which the game's data speaks
 GRID = 4096.0  # positions are multiples of 1/4096
 MAX_FOOD = 200  # supply that a player can have at most
 
@@ -140,11 +140,11 @@ RADIUS = _column("radius", np.float64)
 INNER_RADIUS = _column("inner_radius", np.float64)
 MINIMAP_RADIUS = _column("minimap_radius", np.float64)
 SIGHT = _column("sight", np.float64)
-SPEED = _column("speed", np.float64) / LOOPS_PER_SECOND  # world units per game loop
-ACCELERATION = _column("acceleration", np.float64) / LOOPS_PER_SECOND**2  # world units per game loop squared
+SPEED = _column("speed", np.float64) / NORMAL_LOOPS_PER_SECOND  # world units per game loop
+ACCELERATION = _column("acceleration", np.float64) / NORMAL_LOOPS_PER_SECOND**2  # world units per game loop squared
 ARMOR = _column("armor", np.float64)
 ATTRIBUTES = _column("attributes", np.int32)
-REGENERATION = _column("regeneration", np.float64) / LOOPS_PER_SECOND  # health a game loop
+REGENERATION = _column("regeneration", np.float64) / NORMAL_LOOPS_PER_SECOND  # health a game loop
 HALF_FOOD = (_column("food", np.float64) * 2).astype(np.int32)  # zerglings take half a supply
 FOOD_PROVIDED = _column("food_provided", np.int32)
 MINERAL_COST = _column("minerals", np.int32)
@@ -172,11 +172,11 @@ DAMAGE = _weapon_column("damage")
 BONUS = _weapon_column("bonus")
 BONUS_AGAINST = _weapon_column("bonus_against").astype(np.int32)
 DAMAGE_TO_STRUCTURES = _weapon_column("damage_to_structures")
-PERIOD = _weapon_column("period", LOOPS_PER_SECOND)  # game loops
+PERIOD = _weapon_column("period", NORMAL_LOOPS_PER_SECOND)  # game loops
 RANGE = _weapon_column("range")
-DAMAGE_POINT = _weapon_column("damage_point", LOOPS_PER_SECOND)
-BACKSWING = _weapon_column("backswing", LOOPS_PER_SECOND)
-MISSILE_SPEED = _weapon_column("missile_speed", 1 / LOOPS_PER_SECOND)  # world units a game loop
+DAMAGE_POINT = _weapon_column("damage_point", NORMAL_LOOPS_PER_SECOND)
+BACKSWING = _weapon_column("backswing", NORMAL_LOOPS_PER_SECOND)
+MISSILE_SPEED = _weapon_column("missile_speed", 1 / NORMAL_LOOPS_PER_SECOND)  # world units a game loop
 SPLASH = _weapon_column("splash")
 # Idle and attack-moving units look this far from their edge for enemies: 5 with a short weapon, else half more than
 # the weapon reaches.

@@ -25,11 +25,16 @@ CELLS = 32  # of a side of the grid in which neighbours are looked up; it wraps 
 INCOME_SECONDS = 16  # normal seconds of which the income is remembered
 MAX_SNAPSHOTS = 64  # structures and resources that a player remembers from before the fog closed over them
 MAX_DEATHS = 32  # that a picture shows at a time
+NOBODY = -1  # in place of a unit's slot
+
+GAME_LOOPS_PER_SECOND = 22.4  # of a clock on the wall, at the game's speed "faster"
+NORMAL_LOOPS_PER_SECOND = 16  # of a "normal" second, in which the game's data speaks
 
 CONTROL_GROUPS = 10
 
 # players, as the `owner` field and as the protocol's player_id
-NEUTRAL = 0  # the protocol says 16
+NEUTRAL = 0
+NEUTRAL_PLAYER_ID = 16  # what the protocol says instead
 PLAYER = 1
 ENEMY = 2
 

@@ -1,7 +1,8 @@
 """The engine behind StarCraft II's own protocol.
 
-`game.Game` answers the protocol's requests, message by message, as one process of the game does: mini-games for one
-player, a sandbox for two (clients, or a client and a computer), replays. How the messages travel is not its business:
+`session.Session` answers the protocol's requests, message by message, as one process of the game does: mini-games for
+one player, a sandbox for two (clients, or a client and a computer), replays. How the messages travel is not its
+business:
 
     from sc2_envs.sc2api import run_config
 

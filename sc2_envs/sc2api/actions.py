@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from s2clientprotocol import error_pb2
 
 from sc2_envs.actions import ARGUMENT_NAMES, ARGUMENT_SIZES, FUNCTIONS, FunctionKind
-from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
+from sc2_envs.engine.raw_orders import RawCameraMove, RawCommand
 
 NO_OP = int(FunctionKind.no_op)
 MAX_TAGS = 1_000  # of one command; there are never so many units

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PureWindowsPath
 
 from sc2_envs.engine import MAPS
-from sc2_envs.engine.melee_sandbox import START_LOCATIONS
+from sc2_envs.engine.maps.melee_sandbox import START_LOCATIONS
 
 SANDBOX = "MeleeSandbox"
 """The engine's map for two players. It stands in for the melee maps, which the engine does not have."""

@@ -27,10 +27,10 @@ from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.debug import DebugRefused
 from sc2_envs.engine.errors import FINE
 from sc2_envs.engine.outcome import Outcome, outcome
+from sc2_envs.engine.raw_orders import RawCameraMove, RawCommand
 from sc2_envs.engine.units import COMMAND_CENTER
 from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.sc2api.actions import NO_OP, ActionRefused, Call, Translator
-from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 from sc2_envs.sc2api.cropping import interface_of, move_positions
 from sc2_envs.sc2api.debugging import carry_out_debug
 from sc2_envs.sc2api.maps import SANDBOX, bounds, engine_map, shown_map, start_locations

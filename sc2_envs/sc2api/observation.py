@@ -18,7 +18,8 @@ from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.abilities import ABILITIES, ABILITY_MASK, GENERAL, TRAINING_ABILITY
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.contents import CHEATING_UNIT_TYPE
+from sc2_envs.engine.raw_orders import RawCameraMove, RawCommand
+from sc2_envs.engine.rendering.contents import CHEATING_UNIT_TYPE
 from sc2_envs.engine.units import BUILD_LOOPS, ENERGY, HEALTH, ID, NOTHING, RADIUS, SHIELDS
 from sc2_envs.engine.vision import VISIBLE
 from sc2_envs.engine.world import MAP_SIZE, MAX_QUEUE, MAX_SNAPSHOTS, MAX_UNITS
@@ -35,7 +36,6 @@ from sc2_envs.features import (
     SCREEN_LAYERS,
     UNIT_LAYER_FIELDS,
 )
-from sc2_envs.sc2api.commands import RawCameraMove, RawCommand
 from sc2_envs.sc2api.cropping import crop_grid, on_minimap
 from sc2_envs.sc2api.images import bits_per_pixel, write_image
 from sc2_envs.sc2api.maps import SANDBOX

@@ -20,6 +20,7 @@ from sc2_envs.engine import Games
 from sc2_envs.engine.abilities import BUILT_BY
 from sc2_envs.engine.construction import TO_SITE
 from sc2_envs.engine.errors import FINE
+from sc2_envs.engine.raw_orders import RawCommand
 from sc2_envs.engine.units import (
     BARRACKS,
     COMMAND_CENTER,
@@ -36,7 +37,6 @@ from sc2_envs.engine.units import (
 from sc2_envs.engine.vision import VISIBLE
 from sc2_envs.engine.world import EMPTY_HANDED, MAP_SIZE
 from sc2_envs.features import PLAYER_FIELDS
-from sc2_envs.sc2api.commands import RawCommand
 
 ACT_PERIOD = 22
 """Game loops between two calls of `act`: about a second."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sc2_envs.engine import Games, Interface
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.canvas import GAS_COLOUR, LARGEST, MINERAL_COLOUR, SMOOTHING, Colour, Drawing, View
-from sc2_envs.engine.picture import FRAME_COLOUR, Scene, draw_fog, draw_scene
-from sc2_envs.engine.shapes import BEACON_COLOUR, OWNER_COLOURS
+from sc2_envs.engine.pictures.canvas import GAS_COLOUR, LARGEST, MINERAL_COLOUR, SMOOTHING, Colour, Drawing, View
+from sc2_envs.engine.pictures.picture import FRAME_COLOUR, Scene, draw_fog, draw_scene
+from sc2_envs.engine.pictures.shapes import BEACON_COLOUR, OWNER_COLOURS
 from sc2_envs.engine.units import BEACON, MINERAL_FIELD, MINIMAP_RADIUS, SHARD, VESPENE_GEYSER
 from sc2_envs.sc2api.cropping import interface_of
 

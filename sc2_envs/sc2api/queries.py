@@ -9,59 +9,36 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int64
 from numpy.typing import NDArray
+from s2clientprotocol import error_pb2
 
 from sc2_envs.actions import FUNCTIONS, FunctionKind
 from sc2_envs.engine import Games
 from sc2_envs.engine.abilities import ABILITIES, BUILDS, BUILT_BY, GENERAL, LAND_BARRACKS, LAND_COMMAND_CENTER
-from sc2_envs.engine.compile import entry, jit
-from sc2_envs.engine.construction import placement_error, site_error, snap
 from sc2_envs.engine.errors import CANT_BUILD_LOCATION_INVALID, ERROR, FINE, NOT_SUPPORTED
 from sc2_envs.engine.flying import FLIES, LAND_ABILITY
-from sc2_envs.engine.interface import possible
 from sc2_envs.engine.maps import MAP_ABILITIES
-from sc2_envs.engine.paths import (
-    DONE,
-    NO_BOX,
-    draw_reached,
-    find_corner,
-    is_free,
-    is_inside,
-    is_open,
-    is_reached,
-    nearest_reached,
-    push_out,
-)
-from sc2_envs.engine.selection import NOBODY
+from sc2_envs.engine.queries import NO_WAY, find_path_length, find_placement_error, find_possible
 from sc2_envs.engine.units import (
     BARRACKS,
     COMMAND_CENTER,
     FOOTPRINT_WIDTH,
     GRID,
     ID,
-    INNER_RADIUS,
     MARINE,
     NOTHING,
     SPEED,
-    footprint_cells,
-    mark_footprint,
 )
 from sc2_envs.engine.vision import VISIBLE
-from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, WORLDS_TYPE
+from sc2_envs.engine.world import MAP_SIZE, MAX_UNITS, NOBODY
 
 MAX_ENTRIES = 1000
 """Of each kind in one request."""
-
-# of the protocol's ActionResult; not imported from it, since the engine is compiled where the protocol is not installed
-_SUCCESS = 1
 
 RICH = 1_000_000  # minerals, vespene and supply of a player to whom costs do not matter
 
 _LAND = GENERAL[LAND_BARRACKS]
 _LANDS_AS = {LAND_COMMAND_CENTER: COMMAND_CENTER, LAND_BARRACKS: BARRACKS}
-_NO_WAY = 0.0  # length of a way that does not exist, as the game gives it
-
 _AIMED = {
     function.ability_id
     for function in FUNCTIONS
@@ -105,7 +82,7 @@ def answer_query(games: Games, request: Any, answer: Any) -> None:
             answer.pathing.add(distance=_distance(worlds, walkers, walker, player, way))
     for placement in request.placements:
         error = _placement(worlds, player, placement)
-        answer.placements.add(result=_SUCCESS if error == FINE else error)
+        answer.placements.add(result=error_pb2.Success if error == FINE else error)
     for unit in request.abilities:  # last: it changes the selection of the copy
         _write_abilities(answer.abilities.add(), worlds, player, unit.unit_tag)
 
@@ -142,62 +119,6 @@ def _on_grid(value: float) -> float:
 # ---- ways ----
 
 
-@jit
-def path_length(world, slot, x, y):  # type: ignore[no-untyped-def]
-    """Length of the shortest way of a unit that walks, to a point on the map; 0 where the unit cannot get there.
-
-    A point in a footprint cannot be reached. One that is too near to a footprint for the unit to stand there counts as
-    the nearest one where it can; so does the place where the unit is.
-    """
-    if not is_inside(world, x, y) or world.obstacles[int(y), int(x)] != 0:
-        return _NO_WAY
-    radius = INNER_RADIUS[world.type[slot]]
-    if not is_free(world, world.x[slot], world.y[slot], radius):
-        push_out(world, slot)
-    draw_reached(world, slot)
-    if not is_reached(world, slot, x, y):
-        return _NO_WAY
-    if not is_free(world, x, y, radius):
-        x, y = nearest_reached(world, slot, x, y)
-    if is_open(world, world.x[slot], world.y[slot], x, y, radius):
-        return np.sqrt((x - world.x[slot]) ** 2 + (y - world.y[slot]) ** 2)
-    find_corner(world, slot, x, y, 0.0, NO_BOX)
-    goal = world.corners + 1
-    return np.float64(world.node_cost[goal]) if world.node_state[goal] == DONE else _NO_WAY
-
-
-@jit
-def path_length_from_footprint(world, slot, x, y):  # type: ignore[no-untyped-def]
-    """The same for a unit that may stand in a footprint, which then is not in its way."""
-    if not is_inside(world, world.x[slot], world.y[slot]):
-        return _NO_WAY
-    structure = structure_at(world, world.x[slot], world.y[slot])
-    if structure != NOBODY:
-        mark_footprint(world, structure, 0)
-    length = path_length(world, slot, x, y)
-    if structure != NOBODY:
-        mark_footprint(world, structure, 1)
-    return length
-
-
-@jit
-def structure_at(world, x, y):  # type: ignore[no-untyped-def]
-    """Slot of the structure or resource that blocks the cell of a point, or NOBODY."""
-    if world.obstacles[int(y), int(x)] == 0:
-        return NOBODY
-    for slot in range(world.slots):
-        if FOOTPRINT_WIDTH[world.type[slot]] > 0:
-            left, bottom, right, top = footprint_cells(world.type[slot], world.x[slot], world.y[slot])
-            if left <= x and x < right and bottom <= y and y < top:
-                return slot
-    return NOBODY
-
-
-@entry(float64(WORLDS_TYPE, int64, float64, float64))
-def _path_length(worlds, slot, x, y):  # type: ignore[no-untyped-def]
-    return path_length_from_footprint(worlds[0], slot, x, y)
-
-
 def _put_walker(worlds: NDArray[np.void]) -> int:
     """Put a Marine into the slot of somebody without a footprint; ways depend on no such unit."""
     slot = int(np.argmin(FOOTPRINT_WIDTH[worlds["type"][0]]))
@@ -209,28 +130,23 @@ def _distance(worlds: NDArray[np.void], walkers: NDArray[np.void], walker: int, 
     """Length of the way that a RequestQueryPathing asks for: of its unit, or of a Marine from its point."""
     start = way.WhichOneof("start")
     if start is None or not _is_on_map(way.end_pos):
-        return _NO_WAY
+        return NO_WAY
     x, y = _on_grid(way.end_pos.x), _on_grid(way.end_pos.y)
     if start == "start_pos":
         if not _is_on_map(way.start_pos):
-            return _NO_WAY
+            return NO_WAY
         walkers["x"][0, walker], walkers["y"][0, walker] = _on_grid(way.start_pos.x), _on_grid(way.start_pos.y)
-        return float(_path_length(walkers, walker, x, y))
+        return float(find_path_length(walkers, walker, x, y))
     world = worlds[0]
     slot = _seen_slot(world, player, way.unit_tag)
     if slot == NOBODY or SPEED[world["type"][slot]] == 0.0:
-        return _NO_WAY
+        return NO_WAY
     if FLIES[world["type"][slot]]:
         return math.hypot(x - world["x"][slot], y - world["y"][slot])
-    return float(_path_length(worlds, slot, x, y))
+    return float(find_path_length(worlds, slot, x, y))
 
 
 # ---- abilities ----
-
-
-@entry(int64(WORLDS_TYPE, int64))
-def _possible(worlds, player):  # type: ignore[no-untyped-def]
-    return possible(worlds[0], player)
 
 
 def _write_abilities(answer: Any, worlds: NDArray[np.void], player: int, tag: int) -> None:
@@ -243,22 +159,13 @@ def _write_abilities(answer: Any, worlds: NDArray[np.void], player: int, tag: in
     answer.unit_type_id = int(ID[world["type"][slot]])
     world["selected"][:] = 0
     world["selected"][slot] = 1 << (player - 1)
-    mask = _possible(worlds, player)
+    mask = find_possible(worlds, player)
     for bit, ability in enumerate(ABILITIES):
         if mask >> bit & 1:
             answer.abilities.add(ability_id=ability, requires_point=GENERAL.get(ability, ability) in _AIMED)
 
 
 # ---- placements ----
-
-
-@entry(int64(WORLDS_TYPE, int64, int64, float64, float64, int64, boolean))
-def _placement_error(worlds, player, unit_type, x, y, slot, lands):  # type: ignore[no-untyped-def]
-    """FINE, or why a structure cannot be begun, or land, round a point; slot: of the unit that does it, or NOBODY."""
-    x, y = snap(unit_type, x, y)
-    if lands:
-        return site_error(worlds[0], player, unit_type, x, y, slot)
-    return placement_error(worlds[0], player, unit_type, x, y, slot)
 
 
 def _placement(worlds: NDArray[np.void], player: int, query: Any) -> int:
@@ -280,7 +187,7 @@ def _placement(worlds: NDArray[np.void], player: int, query: Any) -> int:
         return CANT_BUILD_LOCATION_INVALID
     lands = ability in _LANDS_AS
     unit_type = _LANDS_AS[ability] if lands else int(BUILT_BY[ability])
-    return int(_placement_error(worlds, player, unit_type, query.target_pos.x, query.target_pos.y, slot, lands))
+    return int(find_placement_error(worlds, player, unit_type, query.target_pos.x, query.target_pos.y, slot, lands))
 
 
 def _has_ability(world: np.void, ability: int, slot: int) -> bool:

@@ -148,11 +148,6 @@ class Replay:
     def __post_init__(self) -> None:
         _check_replay(self)
 
-    def checksum_at(self, game_loop: int) -> int | None:
-        """What the world's checksum is after this many game loops; None where none was taken."""
-        index, rest = divmod(game_loop, CHECKSUM_LOOPS)
-        return self.checksums[index] if rest == 0 and 0 <= index < len(self.checksums) else None
-
     def to_bytes(self) -> bytes:
         """The replay as an archive.
 

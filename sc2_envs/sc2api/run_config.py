@@ -21,7 +21,7 @@ from typing import Any
 from pysc2.lib import protocol, remote_controller, stopwatch
 from pysc2.run_configs import lib
 
-from sc2_envs.sc2api.game import Game
+from sc2_envs.sc2api.session import Session
 from sc2_envs.sc2api.version import GAME_VERSION
 
 VERSION = GAME_VERSION.rpartition(".")[0]  # as pysc2 names it
@@ -88,7 +88,7 @@ class EmbeddedGame:
     """What pysc2 takes for the process of the game."""
 
     def __init__(self) -> None:
-        self.controller = _Controller(Game())
+        self.controller = _Controller(Session())
 
     def close(self) -> None:
         """Let go of the game."""
@@ -106,7 +106,7 @@ class EmbeddedGame:
 class _Controller(remote_controller.RemoteController):
     """pysc2's controller, on a game instead of a connection."""
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Session) -> None:
         # not super().__init__, which connects to a port
         self._client = _Client(game)
         self._last_obs = None
@@ -116,7 +116,7 @@ class _Controller(remote_controller.RemoteController):
 class _Client(protocol.StarcraftProtocol):
     """pysc2's client: it keeps its checks and its log, and its messages go into a game."""
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Session) -> None:
         # not super().__init__, which asks a connection for its port
         self._status = protocol.Status.launched
         self._sock = None

@@ -52,10 +52,10 @@ _LEAVING = ("leave_game", "quit")
 def make_game(network: Network, wait_seconds: float) -> Any:
     """A game as StarCraft II is when it has just been started; loads the engine, or compiles it."""
     from sc2_envs.engine import compile_engine
-    from sc2_envs.sc2api.game import Game
+    from sc2_envs.sc2api.session import Session
 
     compile_engine()
-    return Game(network, wait_seconds)
+    return Session(network, wait_seconds)
 
 
 def serve(sockets: Sequence[socket.socket], network: Network, wait_seconds: float = WAIT_SECONDS) -> None:

@@ -6,9 +6,9 @@ minerals on the right. The map's timer is the only end. Numbers are read from Co
 lengths are world units, times are game loops (22.4 a second).
 """
 
-from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.terran_base import FIELDS_LEFT, FIELDS_RIGHT, place_base, place_fields, place_geysers
+from sc2_envs.engine.maps.area import Rectangle
+from sc2_envs.engine.maps.terran_base import FIELDS_LEFT, FIELDS_RIGHT, place_base, place_fields, place_geysers
 from sc2_envs.engine.world import PLAYER
 
 NAME = "CollectMineralsAndGas"

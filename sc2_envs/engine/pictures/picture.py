@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sc2_envs.engine.abilities import ATTACK, BUILT_BY, GATHER, PATROL, REPAIR, RETURN, SCAN_MOVE
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.canvas import (
+from sc2_envs.engine.maps import MapInfo
+from sc2_envs.engine.pictures.canvas import (
     GAS_COLOUR,
     MARGIN,
     MINERAL_COLOUR,
@@ -27,8 +28,7 @@ from sc2_envs.engine.canvas import (
     Field,
     Point,
 )
-from sc2_envs.engine.maps import MapInfo
-from sc2_envs.engine.shapes import (
+from sc2_envs.engine.pictures.shapes import (
     BEACON_COLOUR,
     MUZZLE,
     OWNER_COLOURS,
@@ -63,7 +63,7 @@ from sc2_envs.engine.units import (
     WORKER,
 )
 from sc2_envs.engine.vision import VISIBLE
-from sc2_envs.engine.world import EMPTY_HANDED, ENEMY, MAX_DEATHS, MINERALS, NEUTRAL, PLAYER
+from sc2_envs.engine.world import EMPTY_HANDED, ENEMY, GAME_LOOPS_PER_SECOND, MAX_DEATHS, MINERALS, NEUTRAL, PLAYER
 
 __all__ = [
     "BEACON_COLOUR",
@@ -80,7 +80,6 @@ __all__ = [
     "world_point",
 ]
 
-LOOPS_PER_SECOND = 22.4  # of a clock on the wall, at the game's speed "faster"
 HURT_LOOPS = 6  # game loops for which a hurt unit glows
 DEATH_LOOPS = 22  # and for which the place of a death is marked
 SPLASH_LOOPS = 11  # and a splash is seen
@@ -270,7 +269,7 @@ def is_visible(world: np.void, player: int, x: float, y: float) -> bool:
 def caption(scene: Scene, map_name: str, score: int) -> Caption:
     """What the line of text says; money and supply only of a player who has workers or structures."""
     world, player = scene.world, scene.player
-    minutes, seconds = divmod(int(scene.loop / LOOPS_PER_SECOND), 60)
+    minutes, seconds = divmod(int(scene.loop / GAME_LOOPS_PER_SECOND), 60)
     resources = None
     own = [slot for slot in scene.slots if scene.own(slot)]
     if any(WORKER[scene.type(slot)] or STRUCTURE[scene.type(slot)] for slot in own):

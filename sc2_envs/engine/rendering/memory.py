@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.contents import OF_UNITS, TABLES_UINT8
+from sc2_envs.engine.rendering.contents import OF_UNITS, TABLES_UINT8
 from sc2_envs.engine.units import RADIUS
 from sc2_envs.engine.world import MAX_SNAPSHOTS, MAX_UNITS
 

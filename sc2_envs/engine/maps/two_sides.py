@@ -5,8 +5,8 @@ decides which is whose, and each side's anchor is a random point of its box. Sur
 away and made anew: they keep their life, and lose their orders and what was left of a weapon's cooldown.
 """
 
-from sc2_envs.engine.area import Rectangle, uniform_point
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle, uniform_point
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.selection import set_selected
 from sc2_envs.engine.units import MARINE, create_unit, remove_unit

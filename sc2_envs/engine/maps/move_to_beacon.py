@@ -5,8 +5,8 @@ least 5 units away. The map's timer is the only end. Numbers are read from MoveT
 world units, times are game loops (22.4 a second).
 """
 
-from sc2_envs.engine.area import Rectangle, near, uniform_point
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle, near, uniform_point
 from sc2_envs.engine.units import BEACON, MARINE, create_unit, distance_squared
 from sc2_envs.engine.world import NEUTRAL, PLAYER
 

@@ -5,8 +5,8 @@ is gone. When none is left, 20 new ones appear. The map's timer is the only end.
 CollectMineralShards.SC2Map (2017); lengths are world units, times are game loops (22.4 a second).
 """
 
-from sc2_envs.engine.area import Rectangle, near, uniform_point
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle, near, uniform_point
 from sc2_envs.engine.units import MARINE, SHARD, create_unit, distance_squared, remove_unit
 from sc2_envs.engine.world import NEUTRAL, PLAYER
 

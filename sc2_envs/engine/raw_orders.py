@@ -7,21 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from sc2_envs.engine import Games
 from sc2_envs.engine.abilities import FUNCTION_COMMAND
+from sc2_envs.engine.camera import clamp_camera
 from sc2_envs.engine.commands import command
 from sc2_envs.engine.compile import entry, jit
 from sc2_envs.engine.errors import ERROR, FINE, FUNCTION_NOT_AVAILABLE
+from sc2_envs.engine.games import Games
 from sc2_envs.engine.interface import is_available
-from sc2_envs.engine.maps import clamp_camera
-from sc2_envs.engine.selection import NOBODY
 from sc2_envs.engine.units import NOTHING, slot_of
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import WORLDS_TYPE
+from sc2_envs.engine.world import NOBODY, WORLDS_TYPE
 
 
 @jit
-def remembers(world, player, tag):  # type: ignore[no-untyped-def]
+def remembers(world, player, tag):
     """Whether a player has a snapshot of a unit."""
     for index in range(world.snapshots[player - 1]):
         if world.snapshot_tag[player - 1, index] == tag:
@@ -30,7 +29,7 @@ def remembers(world, player, tag):  # type: ignore[no-untyped-def]
 
 
 @entry(int64(WORLDS_TYPE, int64, int64, float64, float64, int64, boolean))
-def _command(worlds, player, function, x, y, target, queued):  # type: ignore[no-untyped-def]
+def _command(worlds, player, function, x, y, target, queued):
     """Let the selected units do what a function asks; target: tag of a unit, 0 = the position."""
     world = worlds[0]
     if not is_available(world, player, function):
@@ -45,7 +44,7 @@ def _command(worlds, player, function, x, y, target, queued):  # type: ignore[no
 
 
 @entry(void(WORLDS_TYPE, int64, float64, float64))
-def _move_camera(worlds, player, x, y):  # type: ignore[no-untyped-def]
+def _move_camera(worlds, player, x, y):
     world = worlds[0]
     world.camera_x[player - 1], world.camera_y[player - 1] = clamp_camera(world, x, y)
 

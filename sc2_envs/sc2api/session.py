@@ -1,11 +1,11 @@
 """StarCraft II's protocol, as one running game answers it: a Request in, a Response out.
 
-    game = Game()
-    response = game.handle(request)
+    session = Session()
+    response = session.handle(request)
 
-A `Game` is what a client takes for a process of StarCraft II. It creates games and plays them, for one participant or,
-together with another `Game`, for two; it plays back replays. What a request cannot have is answered with the protocol's
-own error.
+A `Session` is what a client takes for a process of StarCraft II. It creates games and plays them, for one participant
+or, together with another `Session`, for two; it plays back replays. What a request cannot have is answered with the
+protocol's own error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RequestRefused(Exception):
     """A request that is answered with an error; its text goes into the response."""
 
 
-class Game:
+class Session:
     """The states and requests of one client's game.
 
     `status` is the protocol's Status: launched, init_game (created, not joined), in_game, in_replay, ended, quit.
@@ -211,7 +211,7 @@ class Game:
 
     def _offer(self, match: Match, port: int) -> None:
         """Offer the second seat of a match to the network."""
-        guest = Game(self._network, self._wait_seconds, match)
+        guest = Session(self._network, self._wait_seconds, match)
         try:
             self._end_offer = self._network.offer(port, guest.handle)
         except OSError as error:

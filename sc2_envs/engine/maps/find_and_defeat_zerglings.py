@@ -8,8 +8,8 @@ units, times are game loops (22.4 a second).
 
 import numpy as np
 
-from sc2_envs.engine.area import Rectangle, near, uniform_point
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle, near, uniform_point
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.selection import set_selected
 from sc2_envs.engine.units import MARINE, ZERGLING, create_unit

@@ -10,8 +10,8 @@ import numpy as np
 
 from sc2_envs.engine.camera import CAMERA_WIDTH, disc_radius, screen_pixel
 from sc2_envs.engine.compile import jit, jit_inlined
-from sc2_envs.engine.contents import UNIT_DENSITY
-from sc2_envs.engine.pixels import fill, half_row
+from sc2_envs.engine.rendering.contents import UNIT_DENSITY
+from sc2_envs.engine.rendering.pixels import fill, half_row
 from sc2_envs.engine.units import NOTHING, RADIUS
 
 FULL_SHARE = 16  # of a pixel that a disc covers wholly

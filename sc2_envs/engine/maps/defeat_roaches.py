@@ -6,9 +6,9 @@ episode ends with the last Marine, or with the map's timer. Numbers are read fro
 2017); lengths are world units, times are game loops (22.4 a second).
 """
 
-from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.two_sides import FIRST_MARINES, draw_anchors, line_up_marines
+from sc2_envs.engine.maps.area import Rectangle
+from sc2_envs.engine.maps.two_sides import FIRST_MARINES, draw_anchors, line_up_marines
 from sc2_envs.engine.units import ROACH, create_unit
 from sc2_envs.engine.world import ENEMY, PLAYER
 

@@ -7,10 +7,10 @@ the map's timer. Numbers are read from DefeatZerglingsAndBanelings.SC2Map (Septe
 times are game loops (22.4 a second).
 """
 
-from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
-from sc2_envs.engine.placement import create_near
-from sc2_envs.engine.two_sides import FIRST_MARINES, draw_anchors, line_up_marines
+from sc2_envs.engine.maps.area import Rectangle
+from sc2_envs.engine.maps.placement import create_near
+from sc2_envs.engine.maps.two_sides import FIRST_MARINES, draw_anchors, line_up_marines
 from sc2_envs.engine.units import BANELING, ZERGLING
 from sc2_envs.engine.world import ENEMY, PLAYER
 

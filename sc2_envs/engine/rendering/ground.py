@@ -1,8 +1,8 @@
 """The layers of the ground: height, what the player sees, where units walk and build."""
 
 from sc2_envs.engine.compile import jit_inlined
-from sc2_envs.engine.contents import BUILDABLE, HEIGHT_MAP, VISIBILITY_MAP
-from sc2_envs.engine.pixels import clear_cells, fill, fill_rectangle, inside
+from sc2_envs.engine.rendering.contents import BUILDABLE, HEIGHT_MAP, VISIBILITY_MAP
+from sc2_envs.engine.rendering.pixels import clear_cells, fill, fill_rectangle, inside
 from sc2_envs.engine.units import FOOTPRINT_WIDTH, RADIUS, TOWN_HALL_WIDTH, cut_corners, footprint_cells
 from sc2_envs.engine.world import MAP_SIZE
 

@@ -8,13 +8,13 @@ Lengths are world units.
 """
 
 from sc2_envs.engine.abilities import GATHER
-from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle
+from sc2_envs.engine.maps.terran_base import BASE_X, BASE_Y, FIELDS_LEFT, GEYSERS, MINERALS
 from sc2_envs.engine.orders import give_order
 from sc2_envs.engine.outcome import end_episode
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.score import SCORE
-from sc2_envs.engine.terran_base import BASE_X, BASE_Y, FIELDS_LEFT, GEYSERS, MINERALS
 from sc2_envs.engine.units import (
     COMMAND_CENTER,
     MINERAL_COST,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sc2_envs.engine.canvas import GAS_COLOUR, Colour, Drawing, Point
+from sc2_envs.engine.pictures.canvas import GAS_COLOUR, Colour, Drawing, Point
 from sc2_envs.engine.units import RADIUS, TABLE
 from sc2_envs.engine.world import ENEMY, NEUTRAL, PLAYER
 

@@ -10,7 +10,9 @@ from types import ModuleType
 
 import numpy as np
 
-from sc2_envs.engine import (
+from sc2_envs.engine.abilities import UNIT_ABILITIES, ability_mask
+from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps import (
     build_marines,
     collect_mineral_shards,
     collect_minerals_and_gas,
@@ -20,15 +22,8 @@ from sc2_envs.engine import (
     melee_sandbox,
     move_to_beacon,
 )
-from sc2_envs.engine.abilities import UNIT_ABILITIES, ability_mask
-from sc2_envs.engine.area import Rectangle
-from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle
 from sc2_envs.engine.units import GRID, TABLE
-
-# the camera's centre keeps this far from the sides of the playable area, as FindAndDefeatZerglings shows
-CAMERA_MARGIN_X = CAMERA_WIDTH / 2
-CAMERA_MARGIN_Y = 4.0
 
 
 @dataclass(frozen=True)
@@ -140,20 +135,3 @@ def after_loop(world):
     if world.map == BUILD_MARINES:
         return build_marines.after_loop(world)
     return melee_sandbox.after_loop(world)
-
-
-@jit
-def clamp_camera(world, x, y):
-    """The nearest position that the camera can take; the middle, where the area is narrower than the screen."""
-    left, bottom, right, top = world.playable
-    return (
-        _clamp(x, left + CAMERA_MARGIN_X, right - CAMERA_MARGIN_X),
-        _clamp(y, bottom + CAMERA_MARGIN_Y, top - CAMERA_MARGIN_Y),
-    )
-
-
-@jit
-def _clamp(value, low, high):
-    if low > high:
-        return (low + high) / 2
-    return min(max(value, low), high)

@@ -31,7 +31,7 @@ from sc2_envs.engine.camera import (
     screen_point,
 )
 from sc2_envs.engine.compile import entry, jit, jit_inlined
-from sc2_envs.engine.contents import (
+from sc2_envs.engine.rendering.contents import (
     ACTIVE,
     ALERTS,
     BUILD_PROGRESS,
@@ -58,15 +58,14 @@ from sc2_envs.engine.contents import (
     encode,
     is_of_units,
 )
-from sc2_envs.engine.density import draw_density, sum_discs
-from sc2_envs.engine.drawing_memory import WORD, make_memory, make_scratch
-from sc2_envs.engine.ground import draw_ground, draw_where_units_go, remember_footprints
-from sc2_envs.engine.pixels import Pixels, fill, half_row
+from sc2_envs.engine.rendering.density import draw_density, sum_discs
+from sc2_envs.engine.rendering.ground import draw_ground, draw_where_units_go, remember_footprints
+from sc2_envs.engine.rendering.memory import WORD, make_memory, make_scratch
+from sc2_envs.engine.rendering.pixels import Pixels, fill, half_row
 from sc2_envs.engine.units import ENERGY, HEALTH, ID, MINIMAP_RADIUS, NOTHING, RADIUS, SHIELDS, player_relative
 from sc2_envs.engine.vision import sees_unit
-from sc2_envs.engine.world import MAX_UNITS, NEUTRAL, WORLDS_TYPE
+from sc2_envs.engine.world import MAX_UNITS, NEUTRAL, NEUTRAL_PLAYER_ID, WORLDS_TYPE
 
-NEUTRAL_PLAYER_ID = 16
 FULL_RATIO = 255.0
 ALERT_LOOPS = 22  # [?] for about a second the minimap shows where a unit was hurt
 

@@ -22,10 +22,10 @@ from sc2_envs.engine.abilities import (
     TRAIN_MARINE,
     TRAIN_SCV,
 )
-from sc2_envs.engine.area import Rectangle
 from sc2_envs.engine.compile import jit
+from sc2_envs.engine.maps.area import Rectangle
+from sc2_envs.engine.maps.terran_base import FIELDS_LEFT, place_base, place_fields
 from sc2_envs.engine.orders import give_order
-from sc2_envs.engine.terran_base import FIELDS_LEFT, place_base, place_fields
 from sc2_envs.engine.units import SCV
 from sc2_envs.engine.world import PLAYER
 

@@ -1,0 +1,1 @@
+"""Feature layers drawn from a world: `layers.py` is where to begin."""
