@@ -28,7 +28,7 @@ from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
 from sc2_envs.sc2api import mpq, replays, version  # noqa: E402
 from sc2_envs.sc2api.mpq import ReplayError, read_archive, write_archive  # noqa: E402
-from sc2_envs.sc2api.replays import Entry, Kind, Player, Replay, checksum, write_replay_info  # noqa: E402
+from sc2_envs.sc2api.replays import Entry, Kind, RecordedPlayer, Replay, checksum, write_replay_info  # noqa: E402
 
 needs_pysc2 = pytest.mark.skipif(importlib.util.find_spec("pysc2") is None, reason="pysc2 is not installed")
 
@@ -65,10 +65,11 @@ def made(**changes):
         "realtime": False,
         "disable_fog": False,
         "players": (
-            Player(
-                1, sc_pb.Participant, common_pb2.Random, common_pb2.Terran, sc_pb.Victory, "Ødipus", options=options()
+            RecordedPlayer(race=common_pb2.Random, name="Ødipus", result=sc_pb.Victory, options=options()),
+            RecordedPlayer(
+                type=sc_pb.Computer, race=common_pb2.Zerg, difficulty=sc_pb.Hard, ai_build=sc_pb.Rush,
+                result=sc_pb.Defeat,
             ),
-            Player(2, sc_pb.Computer, common_pb2.Zerg, common_pb2.Terran, sc_pb.Defeat, "", sc_pb.Hard, sc_pb.Rush),
         ),
         "entries": (
             Entry(0, 1, Kind.ACTION, action()),
@@ -352,15 +353,13 @@ def test_the_layout_is_the_documented_one():
         (lambda: made(entries=[]), "entries is a tuple, not a list"),
         (lambda: made(players=()), "1 to 2 players, not 0"),
         (lambda: made(players=made().players * 2), "1 to 2 players, not 4"),
-        (lambda: made(players=made().players[::-1]), "player 1 has the player_id 2"),
-        (lambda: with_player(player_id=True), "player 1 has the player_id True"),
         (lambda: with_player(type=sc_pb.Observer), "a player's type is one of 1, 2, not 3"),
-        (lambda: with_player(race_requested=5), "race_requested is one of 0, 1, 2, 3, 4, not 5"),
-        (lambda: with_player(race_actual=None), "race_actual is one of 0, 1, 2, 3, 4, not None"),
+        (lambda: with_player(race=5), "race is one of 0, 1, 2, 3, 4, not 5"),
+        (lambda: with_player(race=None), "race is one of 0, 1, 2, 3, 4, not None"),
         (lambda: with_player(result=0), "result is one of 1, 2, 3, 4, not 0"),
         (lambda: with_player(result=True), "result is one of 1, 2, 3, 4, not True"),
-        (lambda: with_player(difficulty=11), "difficulty is one of None, 1,"),
-        (lambda: with_player(ai_build="Rush"), "ai_build is one of None, 1, 2, 3, 4, 5, 6, not 'Rush'"),
+        (lambda: with_player(difficulty=11), "difficulty is one of 1,"),
+        (lambda: with_player(ai_build="Rush"), "ai_build is one of 1, 2, 3, 4, 5, 6, not 'Rush'"),
         (lambda: with_player(name=None), "a player's name is a text"),
         (lambda: with_player(options=b"\xff"), "a player's options: these bytes are no InterfaceOptions"),
         (lambda: made(checksums=(1, 2)), "there are 2 checksums of 1000 game loops, expected 3"),
@@ -455,7 +454,7 @@ COMPLETE = zlib.compress(PARTS["log"])
         ({"head": other_head(more=1)}, "the head is no JSON object of map_path"),
         ({"head": other_head(players={})}, "players is no list"),
         ({"head": other_head(players=[])}, "a game has 1 to 2 players, not 0"),
-        ({"head": other_head(players=[{}])}, "a player is no JSON object of player_id, type"),
+        ({"head": other_head(players=[{}])}, "a player is no JSON object of type, race"),
         ({"head": PARTS["head"].replace(options().hex().encode(), b"xyz")}, "not bytes in hexadecimal"),
         ({"head": other_head(seed=float("nan"))}, "768211455, not nan"),
         ({"head": other_head(realtime=None)}, "realtime is a bool, not None"),
@@ -663,7 +662,7 @@ def test_the_protocol_is_told_of_a_replay():
 
 
 def test_the_most_actions_a_minute_fit_into_the_protocol():
-    assert round(replays.MAX_ENTRIES * 60 * replays.LOOPS_A_SECOND) < 2**31
+    assert round(replays.MAX_ENTRIES * 60 * replays.GAME_LOOPS_PER_SECOND) < 2**31
 
 
 def test_a_game_without_loops_has_no_actions_a_minute():

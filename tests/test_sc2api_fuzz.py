@@ -294,16 +294,16 @@ class Maker:
             changes = {
                 "options": options.SerializeToString(),
                 "type": self.pick((sc_pb.Participant, sc_pb.Computer)),
-                "race_requested": self.number(0, 4),
-                "difficulty": self.pick((None, 1, 10)),
-                "ai_build": self.pick((None, 1, 6)),
+                "race": self.number(0, 4),
+                "difficulty": self.pick((1, 10)),
+                "ai_build": self.pick((1, 6)),
                 "name": self.pick(("", "x" * 255)),
                 "result": self.number(1, 4),
             }
             name = self.pick(list(changes))
             forged.append(replace(player, **{name: changes[name]}))
         if self.chance(0.2):
-            forged = [replace(forged[0], player_id=number + 1) for number in range(self.number(1, 2))]
+            forged = forged[:1] * self.number(1, 2)
         return tuple(forged)
 
     def step(self, request):
@@ -1038,14 +1038,6 @@ def test_forged_replays_are_refused(replay):
         answered, _ = started(replace(replay, **changes))
         assert answered.error == sc_pb.ResponseStartReplay.InvalidReplayData
         assert reason in answered.error_details
-
-
-def test_a_replay_without_the_difficulty_of_a_computer_is_played_back(replay):
-    first, second = replay.players
-    answered, game = started(replace(replay, players=(first, replace(second, difficulty=None, ai_build=None))))
-    assert not answered.HasField("error")
-    info = answer(game.handle, sc_pb.Request(game_info=sc_pb.RequestGameInfo())).game_info.player_info[1]
-    assert (info.difficulty, info.ai_build) == (sc_pb.VeryEasy, sc_pb.RandomBuild)
 
 
 def test_what_takes_too_long_to_be_done_again_is_done_in_several_steps(replay, monkeypatch):

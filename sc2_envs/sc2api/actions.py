@@ -29,6 +29,13 @@ class Call(NamedTuple):
     arguments: NDArray[np.int32]
     """(13,), points as row * width + column"""
 
+    def of_a_batch(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """As a batch of one game wants it, (1,) and (1, 13)."""
+        return np.array([self.function], np.int32), self.arguments[None]
+
+
+NOTHING = Call(NO_OP, np.zeros(len(ARGUMENT_NAMES), np.int32))
+
 
 class ActionRefused(Exception):
     """An action that is not carried out; `result` is the ActionResult that the client is told."""

@@ -12,14 +12,17 @@ from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.engine import ENGINE_VERSION
 from sc2_envs.sc2api.cropping import from_minimap, interface_of, on_minimap
+from sc2_envs.sc2api.game_setup import Setup
 from sc2_envs.sc2api.maps import SANDBOX, engine_map
-from sc2_envs.sc2api.match import MAX_STEP, Match, MatchError, Player, Setup, View, problem_of_options
+from sc2_envs.sc2api.match import MAX_STEP, Match
+from sc2_envs.sc2api.options import problem_of_options
 from sc2_envs.sc2api.replays import Entry, Kind, Replay, ReplayError
+from sc2_envs.sc2api.seat import MatchError, Perspective
 
 MAX_WORK = 2_000  # entries that are done again in one step, and units that they create
 
 
-class Playback(View):
+class Playback(Perspective):
     """A replay under way, seen by one of its players.
 
     Args:
@@ -40,27 +43,17 @@ class Playback(View):
             )
         if engine_map(replay.map_path) != replay.map_played:
             raise ReplayError(f"there is no {replay.map_path!r} that is played on {replay.map_played!r}")
-        participants = [other.player_id for other in replay.players if other.type == sc_pb.Participant]
+        participants = [number for number, other in enumerate(replay.players, 1) if not other.is_computer]
         if player not in participants:
             raise LookupError(f"observed_player_id {player}: the players are {', '.join(map(str, participants))}")
         _check_players(replay)
-        players = tuple(
-            Player(
-                other.type,
-                other.race_requested,
-                other.difficulty or sc_pb.VeryEasy,
-                other.name,
-                other.ai_build or sc_pb.RandomBuild,
-            )
-            for other in replay.players
-        )
-        setup = Setup(replay.map_path, players, replay.seed, disable_fog=replay.disable_fog)
+        setup = Setup(replay.map_path, replay.players, replay.seed, disable_fog=replay.disable_fog)
         match = Match(setup, 0.0, replay.random_numbers)
         self._seats = {}
-        for other in replay.players:
-            if other.type == sc_pb.Participant:
-                acted_with = sc_pb.InterfaceOptions.FromString(other.options)
-                self._seats[other.player_id] = match.join(acted_with, other.race_requested, other.name)
+        for number in participants:
+            other = replay.players[number - 1]
+            acted_with = sc_pb.InterfaceOptions.FromString(other.options)
+            self._seats[number] = match.join(acted_with, other.race, other.name)
         super().__init__(match, player, options)
         self._replay = replay
         self._entries: deque[Entry] = deque(replay.entries)
@@ -118,8 +111,8 @@ class Playback(View):
             self._rescale(action)
         del answer.player_result[:]
         if self.is_over:
-            for player in self._replay.players:
-                answer.player_result.add(player_id=player.player_id, result=player.result)
+            for number, player in enumerate(self._replay.players, 1):
+                answer.player_result.add(player_id=number, result=player.result)
 
     def _rescale(self, action: Any) -> None:
         """Give the points of an action in pixels of who looks at it."""
@@ -181,17 +174,15 @@ class Playback(View):
 
 def _check_players(replay: Replay) -> None:
     """Whether a replay's players can play its map, look at it as they did, and have done what they have done."""
-    kinds = [player.type for player in replay.players]
-    if len(kinds) != (2 if replay.map_played == SANDBOX else 1):
-        raise ReplayError(f"{replay.map_played} is not played by {len(kinds)}")
-    for player in replay.players:
-        if player.type == sc_pb.Participant:
-            options = sc_pb.InterfaceOptions.FromString(player.options)
-            problem = problem_of_options(options)
+    if len(replay.players) != (2 if replay.map_played == SANDBOX else 1):
+        raise ReplayError(f"{replay.map_played} is not played by {len(replay.players)}")
+    for number, player in enumerate(replay.players, 1):
+        if not player.is_computer:
+            problem = problem_of_options(sc_pb.InterfaceOptions.FromString(player.options))
             if problem is not None:
-                raise ReplayError(f"player {player.player_id}: {problem}")
+                raise ReplayError(f"player {number}: {problem}")
     for number, entry in enumerate(replay.entries):
-        if kinds[entry.player_id - 1] != sc_pb.Participant:
+        if replay.players[entry.player_id - 1].is_computer:
             raise ReplayError(f"entry {number}: player {entry.player_id} is a computer")
 
 

@@ -39,15 +39,24 @@ from s2clientprotocol import common_pb2, debug_pb2
 from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.engine.units import NOTHING
-from sc2_envs.engine.world import MAX_ORDERS, MAX_PLAYERS
+from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND, MAX_ORDERS, MAX_PLAYERS
+from sc2_envs.sc2api.game_setup import Player
 from sc2_envs.sc2api.mpq import ReplayError, read_archive, write_archive
 from sc2_envs.sc2api.version import BUILD, DATA_VERSION, GAME_VERSION
 
-__all__ = ["CHECKSUM_LOOPS", "Entry", "Kind", "Player", "Replay", "ReplayError", "checksum", "write_replay_info"]
+__all__ = [
+    "CHECKSUM_LOOPS",
+    "Entry",
+    "Kind",
+    "RecordedPlayer",
+    "Replay",
+    "ReplayError",
+    "checksum",
+    "write_replay_info",
+]
 
 METADATA = "replay.gamemetadata.json"
 LOG = "sc2_envs.replay"
-LOOPS_A_SECOND = 22.4
 
 CHECKSUM_LOOPS = 448
 """Game loops from one checksum to the next: 20 s"""
@@ -92,25 +101,12 @@ class Entry:
         return _MESSAGES[self.kind].FromString(self.message)
 
 
-@dataclass(frozen=True)
-class Player:
-    """Somebody who played; numbers are those of the protocol's enumerations."""
+@dataclass(frozen=True, kw_only=True)
+class RecordedPlayer(Player):
+    """Somebody who played."""
 
-    player_id: int
-    """1 or 2"""
-    type: int
-    """PlayerType: Participant or Computer"""
-    race_requested: int
-    """Race, NoRace where none was asked for"""
-    race_actual: int
-    """Race: what was played"""
     result: int
     """Result; Undecided where the replay ends before the game does"""
-    name: str = ""
-    difficulty: int | None = None
-    """Difficulty of a computer; None where none was asked for"""
-    ai_build: int | None = None
-    """AIBuild, likewise"""
     options: bytes = b""
     """serialized InterfaceOptions that a participant acted with: its pixels are meant in this log"""
 
@@ -138,7 +134,7 @@ class Replay:
     realtime: bool
     disable_fog: bool
     """whether the game was created without fog, which units see and fight by"""
-    players: tuple[Player, ...]
+    players: tuple[RecordedPlayer, ...]
     """in the order of their ids, 1 or 2 of them"""
     entries: tuple[Entry, ...]
     """in the order in which they were carried out"""
@@ -217,22 +213,13 @@ def write_replay_info(replay: Replay, answer: Any) -> None:
     """
     answer.map_name = replay.map_played
     answer.local_map_path = replay.map_path
-    for player in replay.players:
-        extra = answer.player_info.add(player_mmr=0, player_apm=_actions_a_minute(replay, player.player_id))
-        info = extra.player_info
-        info.player_id = player.player_id
-        info.type = player.type
-        info.race_requested = player.race_requested
-        info.race_actual = player.race_actual
-        info.player_name = player.name
-        if player.difficulty is not None:
-            info.difficulty = player.difficulty
-        if player.ai_build is not None:
-            info.ai_build = player.ai_build
-        extra.player_result.player_id = player.player_id
+    for player_id, player in enumerate(replay.players, 1):
+        extra = answer.player_info.add(player_mmr=0, player_apm=_actions_a_minute(replay, player_id))
+        player.write(extra.player_info, player_id)
+        extra.player_result.player_id = player_id
         extra.player_result.result = player.result
     answer.game_duration_loops = replay.game_loops
-    answer.game_duration_seconds = replay.game_loops / LOOPS_A_SECOND
+    answer.game_duration_seconds = replay.game_loops / GAME_LOOPS_PER_SECOND
     answer.game_version = GAME_VERSION
     answer.data_version = DATA_VERSION
     answer.data_build = answer.base_build = BUILD
@@ -242,7 +229,7 @@ def _actions_a_minute(replay: Replay, player_id: int) -> int:
     if replay.game_loops == 0:
         return 0
     actions = sum(entry.player_id == player_id and entry.kind == Kind.ACTION for entry in replay.entries)
-    return round(actions * 60 * LOOPS_A_SECOND / replay.game_loops)
+    return round(actions * 60 * GAME_LOOPS_PER_SECOND / replay.game_loops)
 
 
 # how the game's metadata name them
@@ -263,16 +250,16 @@ def _metadata(replay: Replay) -> dict[str, Any]:
         "DataBuild": str(BUILD),
         "DataVersion": DATA_VERSION,
         "BaseBuild": f"Base{BUILD}",
-        "Duration": int(replay.game_loops / LOOPS_A_SECOND),
+        "Duration": int(replay.game_loops / GAME_LOOPS_PER_SECOND),
         "Players": [
             {
-                "PlayerID": player.player_id,
-                "APM": _actions_a_minute(replay, player.player_id),
+                "PlayerID": player_id,
+                "APM": _actions_a_minute(replay, player_id),
                 "Result": _RESULTS[player.result],
-                "SelectedRace": _RACES[player.race_requested],
-                "AssignedRace": _RACES[player.race_actual],
+                "SelectedRace": _RACES[player.race],
+                "AssignedRace": _RACES[common_pb2.Terran],
             }
-            for player in replay.players
+            for player_id, player in enumerate(replay.players, 1)
         ],
     }
 
@@ -280,7 +267,7 @@ def _metadata(replay: Replay) -> dict[str, Any]:
 # ---- our member ------------------------------------------------------------------------------------------------------
 
 _HEAD_FIELDS = [field.name for field in fields(Replay) if field.name not in ("entries", "checksums")]
-_FIELDS_OF_PLAYERS = [field.name for field in fields(Player)]
+_FIELDS_OF_PLAYERS = [field.name for field in fields(RecordedPlayer)]
 
 
 def _pack(replay: Replay, metadata: bytes) -> bytes:
@@ -377,13 +364,13 @@ def _read_head(head: bytes) -> dict[str, Any]:
     return {**values, "players": tuple(map(_read_player, values["players"]))}
 
 
-def _read_player(values: Any) -> Player:
+def _read_player(values: Any) -> RecordedPlayer:
     _check_keys(values, _FIELDS_OF_PLAYERS, "a player")
     try:
         options = bytes.fromhex(values["options"])
     except (TypeError, ValueError):
         raise ReplayError("a player's options are not bytes in hexadecimal") from None
-    return Player(**{**values, "options": options})
+    return RecordedPlayer(**{**values, "options": options})
 
 
 def _check_keys(values: Any, names: list[str], what: str) -> None:
@@ -410,10 +397,8 @@ def _check_replay(replay: Replay) -> None:
 
     if not 1 <= len(replay.players) <= MAX_PLAYERS:
         raise ReplayError(f"a game has 1 to {MAX_PLAYERS} players, not {len(replay.players)}")
-    for player_id, player in enumerate(replay.players, 1):
+    for player in replay.players:
         _check_player(player)
-        if type(player.player_id) is not int or player.player_id != player_id:
-            raise ReplayError(f"player {player_id} has the player_id {player.player_id!r:.80}")
 
     expected = replay.game_loops // CHECKSUM_LOOPS + 1
     if len(replay.checksums) != expected:
@@ -442,13 +427,12 @@ def _check_entry(entry: Entry, earliest: int, latest: int, players: int) -> None
     _check_message("message", entry.message, _MESSAGES[entry.kind])
 
 
-def _check_player(player: Player) -> None:
+def _check_player(player: RecordedPlayer) -> None:
     _check_choice("type", player.type, (sc_pb.Participant, sc_pb.Computer))
-    _check_choice("race_requested", player.race_requested, common_pb2.Race.values())
-    _check_choice("race_actual", player.race_actual, common_pb2.Race.values())
+    _check_choice("race", player.race, common_pb2.Race.values())
     _check_choice("result", player.result, sc_pb.Result.values())
-    _check_choice("difficulty", player.difficulty, (None, *sc_pb.Difficulty.values()))
-    _check_choice("ai_build", player.ai_build, (None, *sc_pb.AIBuild.values()))
+    _check_choice("difficulty", player.difficulty, sc_pb.Difficulty.values())
+    _check_choice("ai_build", player.ai_build, sc_pb.AIBuild.values())
     if player.name != "":
         _check_text("a player's name", player.name)
     _check_message("a player's options", player.options, sc_pb.InterfaceOptions)
@@ -471,7 +455,7 @@ def _check_number(name: str, value: Any, lowest: int, highest: int) -> None:
 
 def _check_choice(name: str, value: Any, possible: Any) -> None:
     # not True for 1: they are equal
-    if type(value) not in (int, type(None)) or value not in possible:
+    if type(value) is not int or value not in possible:
         raise ReplayError(f"a player's {name} is one of {', '.join(map(str, possible))}, not {value!r:.80}")
 
 

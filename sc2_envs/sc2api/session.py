@@ -18,11 +18,14 @@ from s2clientprotocol import sc2api_pb2 as sc_pb
 
 from sc2_envs.batch import entropy
 from sc2_envs.sc2api.data import write_data
+from sc2_envs.sc2api.game_setup import Player, Setup
 from sc2_envs.sc2api.maps import SANDBOX, asked_map, engine_map, local_paths
-from sc2_envs.sc2api.match import Match, MatchError, Player, Seat, Setup, problem_of_options
+from sc2_envs.sc2api.match import Match
 from sc2_envs.sc2api.network import WAIT_SECONDS, LocalNetwork, Network, check_port
+from sc2_envs.sc2api.options import problem_of_options
 from sc2_envs.sc2api.playback import Playback
 from sc2_envs.sc2api.replays import MAX_TEXT, Replay, ReplayError, write_replay_info
+from sc2_envs.sc2api.seat import MatchError, Seat
 from sc2_envs.sc2api.version import BUILD, DATA_VERSION, GAME_VERSION
 
 MAX_MAP_BYTES = 16 << 20  # of map data, which nobody reads
