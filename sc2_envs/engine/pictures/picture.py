@@ -2,7 +2,7 @@
 
 Beside the units it shows what they do: orders, shots and blows, missiles, who was hurt and who died; mining, building
 and production, money and supply. The protocol's rendered pictures show the same scene (sc2api/pictures.py); feature
-layers are in rendering.py.
+layers are in rendering/.
 """
 
 from __future__ import annotations
