@@ -8,9 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sc2_envs import MINI_GAMES, play
+from sc2_envs import MINI_GAMES
 from sc2_envs.actions import FUNCTIONS_BY_NAME, ActionSet
-from sc2_envs.controls import (
+from sc2_envs.engine import MAPS
+from sc2_envs.engine.camera import screen_pixel
+from sc2_envs.engine.picture import SMOOTHING, Canvas
+from sc2_envs.engine.world import WORLD
+from sc2_envs.play import __main__ as play
+from sc2_envs.play.controls import (
     AIMED,
     BUILDINGS,
     CANCELS,
@@ -24,10 +29,6 @@ from sc2_envs.controls import (
     Modifiers,
     View,
 )
-from sc2_envs.engine import MAPS
-from sc2_envs.engine.camera import screen_pixel
-from sc2_envs.engine.picture import SMOOTHING, Canvas
-from sc2_envs.engine.world import WORLD
 
 DOCUMENTATION = Path(__file__).resolve().parent.parent / "docs" / "play.md"
 SHIFT, CTRL, ALT = Modifiers(shift=True), Modifiers(ctrl=True), Modifiers(alt=True)

@@ -1,4 +1,4 @@
-"""What mouse and keyboard mean in a mini-game: points of a window, and PySC2's functions. sc2_envs.play uses it.
+"""What mouse and keyboard mean in a mini-game: points of a window, and PySC2's functions.
 
 Nothing here knows a library of windows. A window's pixel becomes a point of the world by the picture that is shown
 (`View`), and that a pixel of the feature screen by the camera's rules (`Camera`); `Controls` turn what happens into

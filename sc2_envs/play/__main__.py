@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sc2_envs import MINI_GAMES
-from sc2_envs.controls import Call, Camera, Controls, Layout, Modifiers, View, is_drag
 from sc2_envs.engine import MAPS
 from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.picture import ENEMY, NEUTRAL, OWNER_COLOURS, PLAYER, SELECTION_COLOUR, Canvas
@@ -37,6 +36,7 @@ from sc2_envs.engine.units import TABLE
 from sc2_envs.engine.world import MAP_SIZE
 from sc2_envs.env import GAME_LOOPS_PER_SECOND, SC2Env
 from sc2_envs.features import DEFAULT_MINIMAP_LAYERS, UNIT_LAYER_FIELDS, near_matches
+from sc2_envs.play.controls import Call, Camera, Controls, Layout, Modifiers, View, is_drag
 from sc2_envs.scripted import SCRIPTS, Script
 from sc2_envs.scripted.base import Observation
 from sc2_envs.spaces import MAX_SIDE, MAX_STEP_MUL
