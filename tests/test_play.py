@@ -468,8 +468,11 @@ def test_a_place_is_the_screens_pixel_of_the_engine(map_name, camera, screen_siz
 @pytest.mark.parametrize(("map_name", "camera", "screen_size"), VIEWS)
 def test_a_place_anywhere_is_on_the_screen_and_the_minimap_where_the_engine_has_it(map_name, camera, screen_size):
     camera = FeatureCamera(*(camera or MAPS[map_name].camera), screen_size, (64, 48))
+    generator = np.random.default_rng(2)
+    anywhere = generator.uniform(-4, 68, (400, 2))
+    about_the_screen = (camera.x, camera.y) + generator.uniform(-1.02, 1.02, (800, 2)) * camera.reach
     beyond = 0
-    for x, y in np.random.default_rng(2).uniform(-4, 68, (400, 2)).tolist():
+    for x, y in np.concatenate([anywhere, about_the_screen]).tolist():
         theirs = engines_screen_pixel(camera, x, y)
         clamped = nearest_inside(theirs, screen_size)
         assert camera.screen_pixel((x, y), clamp=True) == clamped
@@ -478,7 +481,7 @@ def test_a_place_anywhere_is_on_the_screen_and_the_minimap_where_the_engine_has_
             beyond += 1
         place = rule(minimap_position)(WHOLE_MAP, *camera.minimap_size, x, y)
         assert camera.minimap_pixel((x, y)) == nearest_inside(np.floor(place), camera.minimap_size)
-    assert 100 < beyond < 400
+    assert 100 < beyond < 600
 
 
 @pytest.mark.parametrize(("map_name", "camera", "screen_size"), VIEWS)
