@@ -82,7 +82,6 @@ class PlayedGame:
         self.info: dict[str, Any] = {}
         self._names = [function.name for function in env.action_set.functions]
         self._no_op = env.encode_action("no_op")
-        self._minimap_layers = minimap_layers(policy if isinstance(policy, Script) else None)
         self._steps_a_decision = steps_a_decision
         self._video = video
         self._picture: NDArray[np.uint8] | None = None
@@ -180,7 +179,8 @@ class PlayedGame:
 
     def minimap(self) -> NDArray[np.uint8]:
         """A picture of the minimap, (H, W, 3) uint8."""
-        planes = dict(zip(self._minimap_layers, self.observation["feature_minimap"], strict=True))
+        layers = [layer.name for layer in self.env.minimap_layers]
+        planes = dict(zip(layers, self.observation["feature_minimap"], strict=True))
         picture: NDArray[np.uint8] = MINIMAP_GROUND[planes["visibility_map"]]
         for relative, owner in ((1, PLAYER), (3, NEUTRAL), (4, ENEMY)):
             picture[planes["player_relative"] == relative] = OWNER_COLOURS[owner]
@@ -215,7 +215,7 @@ def make_env(map_name: str, policy: str, step_mul: int) -> SC2Env:
         )
 
 
-def minimap_layers(script: Script | type[Script] | None) -> tuple[str, ...]:
+def minimap_layers(script: type[Script] | None) -> tuple[str, ...]:
     """Layers of the minimap: first those that a script wants, in its order, then what else is shown."""
     wanted = script.MINIMAP_LAYERS if script else ()
     return (*wanted, *(layer for layer in DEFAULT_MINIMAP_LAYERS if layer not in wanted))

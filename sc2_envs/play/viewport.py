@@ -113,15 +113,6 @@ class Viewport:
         row = self.source.top + down * self.source.height
         return self.left + column / self.scale, self.top - row / self.scale
 
-    def pixel(self, point: Point) -> Pixel:
-        """The window's pixel that shows a point of the world."""
-        across = ((point[0] - self.left) * self.scale - self.source.left) / self.source.width
-        down = ((self.top - point[1]) * self.scale - self.source.top) / self.source.height
-        return (
-            math.floor(self.target.left + across * self.target.width),
-            math.floor(self.target.top + down * self.target.height),
-        )
-
 
 @dataclass(frozen=True)
 class Layout:
