@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
@@ -19,6 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sc2_envs.provenance import checked_out_commit, cpu_model, package_versions
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PUBLISHED = Path(__file__).resolve().parent / "published.toml"
@@ -43,16 +44,6 @@ def available_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass  # not Linux
-    return platform.processor() or platform.machine()
-
-
 def gpu_models() -> list[str]:
     """Names of the GPUs by NVIDIA's own tool, so that no benchmark imports torch to ask; [] where there is none."""
     try:
@@ -73,30 +64,8 @@ def describe_hardware() -> dict[str, Any]:
     }
 
 
-def describe_commit() -> tuple[str | None, bool]:
-    """The checked-out commit, and whether tracked files differ from it; (None, False) outside a git repository."""
-
-    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True)
-
-    try:
-        commit = git("rev-parse", "HEAD")
-        if commit.returncode:
-            return None, False
-        status = git("status", "--porcelain", "--untracked-files=no")
-    except OSError:
-        return None, False
-    return commit.stdout.strip(), bool(status.stdout.strip())
-
-
 def describe_versions(packages: Iterable[str] = ("sc2-envs", "numpy", "numba", "gymnasium")) -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions
+    return {"python": platform.python_version(), **package_versions(packages)}
 
 
 # ---- results -----------------------------------------------------------------------------------------------------
@@ -174,7 +143,7 @@ class Benchmark:
     measured_here: bool = True  # False: made from records, whose own tables say where they come from
 
     def __post_init__(self) -> None:
-        self.commit, self.commit_dirty = describe_commit()
+        self.commit, self.commit_dirty = checked_out_commit(REPOSITORY)
         self.hardware = describe_hardware()
         self.versions = describe_versions()
         self.command = ["python", *map(display_path, sys.argv)]

@@ -26,7 +26,7 @@ from calibration import MINIMAP_SIZE, SCREEN_SIZE, STEP_MUL, act_scripted, game_
 from common import Benchmark, Table, Target, draw_actions, say
 from numpy.typing import NDArray
 
-from sc2_envs.engine import ENGINE_VERSION
+from sc2_envs.engine import ENGINE_VERSION, Games
 from sc2_envs.scripted import SCRIPTS
 
 SIZE = 64
@@ -52,6 +52,11 @@ class Args:
     """folder for map_throughput.md and map_throughput.json"""
 
 
+def games_of(envs: gym.vector.VectorEnv[Any, Any, Any]) -> Games:
+    """The engine's games behind a batched environment."""
+    return envs.unwrapped._batch.games
+
+
 def late_games(env_id: str, games: int, seed: int) -> tuple[NDArray[Any], int]:
     """Worlds of games that the script has played for a while, (games,) records, and their game loop.
 
@@ -64,8 +69,7 @@ def late_games(env_id: str, games: int, seed: int) -> tuple[NDArray[Any], int]:
         minimap_layers=script.MINIMAP_LAYERS,
     )  # fmt: skip
     try:
-        time_limit = envs.unwrapped._batch.games.map.time_limit
-        loops = LATE_LOOPS.get(env_id, time_limit // 2)
+        loops = LATE_LOOPS.get(env_id, games_of(envs).map.time_limit // 2)
         players = [script(envs.unwrapped.action_set) for _ in range(games)]
         observation, _ = envs.reset(seed=[game_seed(seed, i) for i in range(games)])
         everyone = np.ones(games, bool)
@@ -74,7 +78,7 @@ def late_games(env_id: str, games: int, seed: int) -> tuple[NDArray[Any], int]:
             observation, _, terminated, truncated, _ = envs.step(actions)
             for i in np.flatnonzero(terminated | truncated):
                 players[i].reset()
-        return envs.unwrapped._batch.games.worlds.copy(), loops
+        return games_of(envs).worlds.copy(), loops
     finally:
         envs.close()
 
@@ -116,12 +120,13 @@ def measure(env_id: str, worlds: NDArray[Any] | None, args: Args) -> Speed:
     envs = gym.make_vec(
         env_id, args.games, screen_size=SIZE, minimap_size=SIZE, screen_layers="all", minimap_layers="all"
     ).unwrapped
-    batch = envs._batch
+    games = games_of(envs)
     clocks: list[Clock] = []
     try:
         out, _ = envs.reset(seed=[game_seed(args.seed, i) for i in range(args.games)])
-        if worlds is None:
-            worlds = batch.games.worlds.copy()
+        if worlds is not None:
+            games.worlds[:] = worlds
+        beginning, units = envs.get_state(), float((games.worlds["type"] != 0).sum(axis=1).mean())
         generator, nvec = np.random.default_rng(args.seed), envs.single_action_space.nvec
 
         def play(seconds: float) -> tuple[float, float]:
@@ -129,9 +134,8 @@ def measure(env_id: str, worlds: NDArray[Any] | None, args: Args) -> Speed:
             calls, elapsed = 0, 0.0
             while elapsed < seconds:
                 if calls % RESTORE == 0:
-                    envs.reset(options={"reset_mask": np.ones(args.games, bool)})
-                    batch.games.worlds[:] = worlds
-                    batch.observe(out)
+                    envs.set_state(beginning)
+                    envs.observe(out)
                 actions = draw_actions(generator, out["available_actions"], nvec)
                 for clock in clocks:
                     clock.on = True
@@ -145,14 +149,14 @@ def measure(env_id: str, worlds: NDArray[Any] | None, args: Args) -> Speed:
 
         play(0.1)  # the first calls touch memory
         rates = [play(args.seconds)[0] for _ in range(args.repeats)]
-        clocks += [Clock(batch.games, ("step",)), Clock(batch.games, DRAWING)]
+        clocks += [Clock(games, ("step",)), Clock(games, DRAWING)]
         whole = play(args.seconds)[1]
         return Speed(
             float(np.median(rates)),
             float(min(rates)),
             clocks[0].seconds / whole,
             clocks[1].seconds / whole,
-            float((worlds["type"] != 0).sum(axis=1).mean()),
+            units,
         )
     finally:
         envs.close()

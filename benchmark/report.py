@@ -41,7 +41,7 @@ class Args:
     window: int = 50_000
     """env steps over which the training return is averaged, for thresholds and curves"""
     figures: bool = True
-    """draw the curves (needs matplotlib: pip install "sc2-envs[benchmark]")"""
+    """draw the curves (needs matplotlib: pip install -e ".[benchmark]")"""
 
 
 # mean training return at which a mini-game counts as learnt
@@ -547,9 +547,7 @@ def main(args: Args) -> int:
         except ModuleNotFoundError as error:
             if error.name != "matplotlib":
                 raise
-            print(
-                'no curves: matplotlib is missing (pip install "sc2-envs[benchmark]", or --no-figures)', file=sys.stderr
-            )
+            print('no curves: matplotlib is missing (pip install -e ".[benchmark]", or --no-figures)', file=sys.stderr)
             return 1
     return 0
 

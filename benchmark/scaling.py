@@ -41,7 +41,7 @@ class Args:
     """games of one rank"""
     num_steps: int = 16
     """steps of one update in each game"""
-    target: float = 1.7
+    target: float = 1.8
     """wanted ratio of the env steps a second for twice the ranks"""
     algorithm_flags: str = ""
     """further flags for the algorithm as one text, last on its command line"""

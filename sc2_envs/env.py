@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sc2_envs.actions import ActionSet
 from sc2_envs.batch import Batch, Observation, check_seed, entropy
 from sc2_envs.engine import REASONS
+from sc2_envs.features import Layer
 from sc2_envs.spaces import (
     RENDER_MODES,
     VECTOR_KEYWORDS,
@@ -87,6 +88,10 @@ class SC2Env(gym.Env[Any, Any]):
         self._batch = Batch(self._settings, 1)
         self.action_set: ActionSet = self._settings.action_set
         """the functions and arguments that actions are made of"""
+        self.screen_layers: tuple[Layer, ...] = self._settings.screen_layers
+        """the layers of `feature_screen`, in the order of its first axis"""
+        self.minimap_layers: tuple[Layer, ...] = self._settings.minimap_layers
+        """the layers of `feature_minimap`, likewise"""
         self.observation_space = observation_space(self._settings)
         self.action_space = action_space(self._settings)
         self.render_mode = self._settings.render_mode

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     try:
         from sc2_envs.sc2api import run_config
     except ImportError as error:
-        print(f"pysc2 cannot be imported ({error}): python -m pip install 'sc2-envs[pysc2]'", file=sys.stderr)
+        print(f'pysc2 cannot be imported ({error}): pip install -e ".[pysc2]"', file=sys.stderr)
         return 2
     problem = _problem(program)
     if problem:

@@ -14,28 +14,27 @@ meant for one process of a job, the one of rank 0. PyTorch, TensorBoard and rich
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import os
 import platform
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from sc2_envs import ENV_IDS
 from sc2_envs.engine import ENGINE_VERSION
+from sc2_envs.features import near_matches
+from sc2_envs.provenance import checked_out_commit, cpu_model, package_versions
+from sc2_envs.video import write_video as write_video  # the algorithms find it here
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -56,9 +55,9 @@ def check_env_id(env_id: str) -> None:
         importlib.import_module(module or "sc2_envs")
         gym.spec(name)
     except (ImportError, gym.error.Error) as error:
-        near = difflib.get_close_matches(name, ENV_IDS, 3, 0.5) or ENV_IDS
         raise SystemExit(
-            f"--env-id {env_id}: there is no such environment ({error}). Near: {', '.join(near)}"
+            f"--env-id {env_id}: there is no such environment{near_matches(name, ENV_IDS)}: there are "
+            f"{', '.join(ENV_IDS)} ({error})"
         ) from None
 
 
@@ -181,9 +180,8 @@ def refuse_other_args(
 
 def describe(args: Mapping[str, Any], algorithm: str, world_size: int, gpu: str | None) -> dict[str, Any]:
     """Content of config.json: enough to run it again, and to read its numbers later."""
-    packages = {"sc2_envs": "sc2-envs"} | {name: name for name in ("torch", "numpy", "numba", "gymnasium")}
-    here = Path(sys.argv[0]).resolve().parent
-    commit, changes = _git(here, "rev-parse", "HEAD"), _git(here, "status", "--porcelain", "--untracked-files=no")
+    packages = package_versions(("sc2-envs", "torch", "numpy", "numba", "gymnasium"))
+    commit, changed = checked_out_commit(Path(sys.argv[0]).resolve().parent)
     return {
         "args": dict(args),
         "command": [sys.executable, *sys.argv],
@@ -192,36 +190,12 @@ def describe(args: Mapping[str, Any], algorithm: str, world_size: int, gpu: str 
         "seed": args["seed"],
         "world_size": world_size,
         "versions": {"python": platform.python_version(), "engine": ENGINE_VERSION}
-        | {name: _version(distribution) for name, distribution in packages.items()},
+        | {name.replace("-", "_"): version for name, version in packages.items()},
         "commit": commit,
-        "commit_dirty": None if commit is None else bool(changes),
-        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": gpu},
+        "commit_dirty": changed,
+        "hardware": {"cpu": cpu_model(), "cores": os.cpu_count(), "gpu": gpu},
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-
-
-def _git(folder: Path, *command: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True)
-    except OSError:  # git is not installed
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
-
-
-def _cpu() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 class Run:
@@ -321,30 +295,6 @@ def summary(returns: Sequence[float]) -> dict[str, Any]:
 def summary_line(summary: Mapping[str, Any]) -> str:
     """A summary for people."""
     return "mean return {mean:.2f} (std {std:.2f}, {min:g} to {max:g}) over {episodes} fresh episodes".format(**summary)
-
-
-def write_video(frames: Sequence[NDArray[np.uint8]], path: Path, fps: float) -> Path:
-    """Write frames (H, W, 3) as an mp4, or where ffmpeg is missing as a GIF, which is said. Returns the file's path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        import imageio_ffmpeg
-
-        height, width = (side - side % 2 for side in frames[0].shape[:2])  # the codec wants even sides
-        writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
-        writer.send(None)
-        try:
-            for frame in frames:
-                writer.send(np.ascontiguousarray(frame[:height, :width]))
-        finally:
-            writer.close()
-    except (ImportError, RuntimeError, OSError) as error:
-        from PIL import Image
-
-        path = path.with_suffix(".gif")
-        print(f"no mp4 ({error}): pip install imageio-ffmpeg. The video is {path} instead", file=sys.stderr)
-        first, *others = [Image.fromarray(frame) for frame in frames]
-        first.save(path, save_all=True, append_images=others, duration=round(1000 / fps), loop=0)
-    return path
 
 
 # ---- while it runs -----------------------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ from sc2_envs.features import (
 )
 
 MIN_SIDE, MAX_SIDE = 16, 256
-MAX_STEP_MUL = 22_400  # a thousand seconds, more than any episode
 """Fewest and most pixels of a side of the screen and the minimap."""
+MAX_STEP_MUL = 22_400
+"""Most game loops of a step: a thousand seconds, more than any episode."""
 
 ENCODINGS = ("uint8", "raw")
 MASKS = ("info", "obs", "none")

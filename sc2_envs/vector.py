@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sc2_envs.actions import ActionSet, InvalidActionError
 from sc2_envs.batch import Batch, Observation, check_seed, reason_names
 from sc2_envs.env import GAME_LOOPS_PER_SECOND, SC2Env
-from sc2_envs.features import near_matches
+from sc2_envs.features import Layer, near_matches
 from sc2_envs.spaces import (
     VECTOR_KEYWORDS,
     Keywords,
@@ -121,6 +121,10 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
         self._batch = Batch(self._settings, self.num_envs, _check_count("num_threads", num_threads))
         self.action_set: ActionSet = self._settings.action_set
         """the functions and arguments that actions are made of"""
+        self.screen_layers: tuple[Layer, ...] = self._settings.screen_layers
+        """the layers of `feature_screen`, in the order of its second axis"""
+        self.minimap_layers: tuple[Layer, ...] = self._settings.minimap_layers
+        """the layers of `feature_minimap`, likewise"""
         self.single_observation_space = observation_space(self._settings)
         self.single_action_space = action_space(self._settings)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -425,6 +429,8 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
         shared = {
             "action_set": self.action_set,
             "argument_mask": self.argument_mask,
+            "screen_layers": self.screen_layers,
+            "minimap_layers": self.minimap_layers,
             "observation_space": self.single_observation_space,
             "action_space": self.single_action_space,
             "render_mode": self.render_mode,

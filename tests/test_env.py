@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -555,11 +556,14 @@ def test_copies_carry_the_game():
 # ---- cost ----------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_open():
+def test_close_leaves_no_thread_and_may_be_called_again():
+    before = set(threading.enumerate())
     env = SC2Env("MoveToBeacon", screen_size=16)
     env.reset(seed=0)
+    env.step(env.sample_valid_action())
     env.close()
     env.close()
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")

@@ -277,30 +277,65 @@ def test_dangerous_loads_are_seen(call, dangerous):
 
 # ---- what the algorithm files share ------------------------------------------------------------------------------
 
-# Names that every file has in a form of its own.
-OWN = {"Args", "main", "train", "check_args", "evaluate_checkpoint"}
+# The pieces that several algorithm files need in the very same form. A file may have what else it wants in a form of
+# its own, also under a name that another file has.
+SHARED = {
+    "random streams": ("TRAINING", "ACTION_NOISE", "EVALUATION", "EVALUATION_NOISE", "stream_seeds", "uniforms"),
+    "the network": ("layer_init", "Planes", "Agent"),
+    "the action": ("sample_index", "given_function", "sample_actions", "log_prob_and_entropy"),
+    "play": ("Rollout", "play", "check_rows"),
+    "the loss": ("n_step_returns", "accumulate_gradient"),
+    "games and evaluation": ("env_keywords", "make_envs", "evaluate", "film"),
+    "checkpoints": ("FIXED_ARGS", "OF_THE_CHECKPOINT"),
+}
+SHARED_NAMES = [name for names in SHARED.values() for name in names]
 
 
-def definitions(path: Path) -> dict[str, str]:
-    """Source of each function and class at the top of a file."""
-    source = path.read_text(encoding="utf-8")
-    return {
-        node.name: ast.get_source_segment(source, node)
-        for node in ast.parse(source).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
+def definitions(source: str) -> dict[str, str]:
+    """Source of each function, class and constant at the top of a file, by name."""
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign):
+            names = [name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+        else:
+            continue
+        # from the line on, so that decorators count too
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+        text = "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+        found |= dict.fromkeys(names, text)
+    return found
 
 
-def test_shared_functions_are_word_for_word_the_same():
-    files = {path.name: definitions(path) for path in ALGORITHMS}
-    shared = 0
-    for name in sorted({name for names in files.values() for name in names} - OWN):
-        versions = {file: names[name] for file, names in files.items() if name in names}
-        shared += len(versions) > 1
-        first = next(iter(versions))
-        for file, text in versions.items():
-            assert text == versions[first], f"{name} of {file} differs from that of {first}"
-    assert shared >= 5
+def versions(name: str) -> dict[str, str]:
+    """The definitions of a name in the algorithm files, by file."""
+    files = {path.name: definitions(path.read_text(encoding="utf-8")) for path in ALGORITHMS}
+    return {file: names[name] for file, names in files.items() if name in names}
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_shared_piece_is_word_for_word_the_same_wherever_it_stands(name):
+    found = versions(name)
+    assert len(found) >= 2, f"{name} stands in {list(found)} only: has it been renamed? Then rename it in SHARED too"
+    first, *others = found
+    for other in others:
+        assert found[other] == found[first], f"{name} of {other} differs from that of {first}"
+
+
+def test_what_is_the_same_everywhere_is_in_the_table_of_shared_pieces():
+    """So that a copy is held to its original from the day on which it is made."""
+    names = {name for path in ALGORITHMS for name in definitions(path.read_text(encoding="utf-8"))}
+    for name in sorted(names - set(SHARED_NAMES)):
+        found = versions(name)
+        assert len(found) < 2 or len(set(found.values())) > 1, f"{name} is the same in {list(found)}: add it to SHARED"
+
+
+def test_a_changed_decorator_or_constant_is_a_changed_piece():
+    one = definitions("A, B = 1, 2\n@no_grad\ndef play(x):\n    return x\n")
+    other = definitions("A, B = 1, 3\n\n@grad\ndef play(x):\n    return x\n")
+    assert set(one) == set(other) == {"A", "B", "play"}
+    assert all(one[name] != other[name] for name in one)
 
 
 # ---- other systems -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 import sc2_envs
 
-pytest.importorskip("stable_baselines3", reason='needs stable-baselines3: pip install "sc2-envs[sb3]"')
+pytest.importorskip("stable_baselines3", reason='needs stable-baselines3: pip install -e ".[sb3]"')
 torch = pytest.importorskip("torch")
 
 from gymnasium import spaces  # noqa: E402
@@ -99,7 +99,7 @@ def test_several_environments(vec_env):
 
 
 def test_maskable_ppo_plays_no_illegal_action():
-    contrib = pytest.importorskip("sb3_contrib", reason='needs sb3-contrib: pip install "sc2-envs[sb3]"')
+    contrib = pytest.importorskip("sb3_contrib", reason='needs sb3-contrib: pip install -e ".[sb3]"')
 
     class Count(gym.Wrapper):
         steps = illegal = 0

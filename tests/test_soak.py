@@ -10,10 +10,8 @@ import pytest
 from sc2_envs import ENV_IDS
 from sc2_envs.engine import MAPS
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
-
-GAMES = 250
-ROUNDS = 40  # 10,000 episodes
+# where the death of the last Marine ends an episode, perhaps before the timer does
+MAPS_WITH_FIGHTS = ("FindAndDefeatZerglings", "DefeatRoaches", "DefeatZerglingsAndBanelings")
 
 
 def resident_megabytes() -> float:
@@ -23,33 +21,58 @@ def resident_megabytes() -> float:
     return int(statistics.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-@pytest.mark.parametrize("env_id", ENV_IDS)
-def test_ten_thousand_episodes(env_id):
-    """Random legal actions out of PySC2's whole table: memory stays flat, units inside the field, sums right."""
-    envs = gym.make_vec(env_id, GAMES, screen_size=16, minimap_size=16, action_set="all", num_threads=2)
-    playable = MAPS[envs.get_attr("spec")[0].kwargs["map_name"]].playable
-    envs.action_space.seed(1)
-    observation, info = envs.reset(seed=1)
-    before = None
-    for finished in range(ROUNDS):
-        total, over = np.zeros(GAMES), np.zeros(GAMES, bool)
-        while not over.all():
-            observation, reward, terminated, truncated, info = envs.step(envs.sample_valid_actions())
-            total += reward
-            over = terminated | truncated
-        assert not terminated.any()
-        np.testing.assert_array_equal(info["episode_return"], total)
-        np.testing.assert_array_equal(info["game_loop"], 1920)
-        assert observation["available_actions"][:, 0].all()  # no_op
-        worlds = envs._batch.games.worlds
-        own = worlds["owner"] == 1
-        for axis, low, high in (("x", playable.left, playable.right), ("y", playable.bottom, playable.top)):
+class RandomPlay:
+    """Games of one mini-game that play random legal actions out of PySC2's whole table, each step checked."""
+
+    def __init__(self, env_id, games):
+        self.envs = gym.make_vec(env_id, games, screen_size=16, minimap_size=16, action_set="all", num_threads=2)
+        self.envs.action_space.seed(1)
+        self.map = MAPS[self.envs.get_attr("spec")[0].kwargs["map_name"]]
+        self.envs.reset(seed=1)
+        self.returns = np.zeros(games)
+        self.episodes = 0
+
+    def play(self, episodes):
+        """Go on until so many episodes have ended since the beginning. A game that has ended starts the next one."""
+        while self.episodes < episodes:
+            observation, reward, terminated, truncated, info = self.envs.step(self.envs.sample_valid_actions())
+            self.returns += reward
+            ended = terminated | truncated
+            np.testing.assert_array_equal(info["episode_return"], self.returns)
+            assert observation["available_actions"][:, 0].all()  # no_op
+            np.testing.assert_array_equal(truncated, info["game_loop"] == self.map.time_limit)
+            assert (info["game_loop"] <= self.map.time_limit).all()
+            own = self.envs._batch.games.worlds["owner"] == 1
+            # the Marines are all that the player has on these maps
+            lost = ~own.any(axis=1) if self.map.name in MAPS_WITH_FIGHTS else np.zeros(len(own), bool)
+            np.testing.assert_array_equal(terminated, lost)
+            if ended.any():
+                self.check_places(own)
+            self.returns[ended] = 0
+            self.episodes += ended.sum()
+
+    def check_places(self, own):
+        worlds, field = self.envs._batch.games.worlds, self.map.playable
+        for axis, low, high in (("x", field.left, field.right), ("y", field.bottom, field.top)):
             place = worlds[axis][own]
             assert np.isfinite(place).all()
-            assert place.min() >= low
-            assert place.max() <= high
-        envs.step(envs.sample_valid_actions())  # in which all games are reset
-        if finished == 2:
-            before = resident_megabytes()
+            assert (place >= low).all() and (place <= high).all()
+
+
+@pytest.mark.parametrize("env_id", ENV_IDS)
+def test_random_play_keeps_units_on_the_field_and_ends_as_the_map_says(env_id):
+    play = RandomPlay(env_id, games=8)
+    play.play(episodes=16)
+    play.envs.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("env_id", ENV_IDS)
+def test_ten_thousand_episodes_take_no_more_memory(env_id):
+    play = RandomPlay(env_id, games=250)
+    play.play(episodes=750)
+    before = resident_megabytes()
+    play.play(episodes=10_000)
     assert resident_megabytes() - before < 20
-    envs.close()
+    play.envs.close()

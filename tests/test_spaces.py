@@ -14,9 +14,10 @@ import pytest
 from gymnasium import spaces
 
 import sc2_envs
+from sc2_envs import SC2Env, SC2VectorEnv
 from sc2_envs.actions import ActionSet
 from sc2_envs.engine import MAPS
-from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS
+from sc2_envs.features import MINIMAP_LAYERS, SCREEN_LAYERS, resolve_layers
 from sc2_envs.spaces import (
     FEATURES,
     Keywords,
@@ -226,6 +227,17 @@ def test_raw_space_is_bounded_layer_by_layer():
 def test_layers_keep_their_order():
     chosen = settings(screen_layers=["selected", "player_relative"]).screen_layers
     assert [layer.name for layer in chosen] == ["selected", "player_relative"]
+
+
+@pytest.mark.parametrize("make", [SC2Env, SC2VectorEnv])
+@pytest.mark.parametrize("layers", ["default", "all", ["selected", "player_relative"]])
+def test_an_environment_says_which_layers_its_planes_are(make, layers):
+    env = make("MoveToBeacon", screen_size=16, minimap_size=16, screen_layers=layers, minimap_layers=layers)
+    assert env.screen_layers == resolve_layers(layers, "screen")
+    assert env.minimap_layers == resolve_layers(layers, "minimap")
+    space = getattr(env, "single_observation_space", env.observation_space)
+    assert space["feature_screen"].shape[0] == len(env.screen_layers)
+    assert space["feature_minimap"].shape[0] == len(env.minimap_layers)
 
 
 def test_extra_parts():

@@ -560,6 +560,8 @@ def test_call_and_attributes():
     assert envs.get_attr("np_random_seed") == (4, 5, 6)
     assert envs.get_attr("render_mode") == ("rgb_array",) * 3
     assert envs.get_attr("action_set")[1] is envs.unwrapped.action_set
+    assert envs.get_attr("screen_layers") == (envs.unwrapped.screen_layers,) * 3
+    assert envs.get_attr("minimap_layers") == (envs.unwrapped.minimap_layers,) * 3
     envs.set_attr("label", ["a", "b", "c"])
     assert envs.get_attr("label") == ("a", "b", "c")
     envs.set_attr("label", 1)
@@ -579,11 +581,16 @@ def test_no_picture_without_a_mode():
         assert envs.render() is None
 
 
-def test_close_twice():
-    envs = make_batched(4, num_threads=2, **SMALL)
+def test_close_ends_the_threads_and_may_be_called_again():
+    before = set(threading.enumerate())
+    envs = make_batched(4, num_threads=3, **SMALL)
     envs.reset(seed=0)
+    envs.step(envs.unwrapped.sample_valid_actions())
+    threads = set(threading.enumerate()) - before
+    assert threads and all(thread.name.startswith("sc2_envs") for thread in threads)
     envs.close()
     envs.close()
+    assert not any(thread.is_alive() for thread in threads)
     for call in (envs.reset, lambda: envs.step(envs.action_space.sample())):
         with pytest.raises(ClosedEnvironmentError):
             call()

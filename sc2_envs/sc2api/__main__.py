@@ -117,7 +117,7 @@ def _serve(host: str, port: int, games: int, wait: float, announce: bool) -> int
     try:
         from sc2_envs.sc2api import server
     except ModuleNotFoundError as error:
-        return _fail(f"{error.name} is missing: python -m pip install 'sc2-envs[server]'")
+        return _fail(f'{error.name} is missing: pip install -e ".[server]"')
     server.serve(sockets, server.TcpNetwork(host), wait)
     return 0
 

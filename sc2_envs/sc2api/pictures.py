@@ -1,8 +1,8 @@
 """Rendered pictures, as the protocol's ImageData: the camera's view, and the whole map as a minimap.
 
-They show what the picture for people shows (engine/pictures/picture.py), without its text: an approximation of the game's own
-rendering, in colours of owners and shapes of unit types. Each pixel is where the feature layers of the same size have
-it.
+They show what the picture for people shows (engine/pictures/picture.py), without its text: an approximation of the
+game's own rendering, in colours of owners and shapes of unit types. Each pixel is where the feature layers of the same
+size have it.
 """
 
 from __future__ import annotations

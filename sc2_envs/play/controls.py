@@ -1,162 +1,19 @@
-"""What mouse and keyboard mean in a mini-game: points of a window, and PySC2's functions. sc2_envs.play uses it.
+"""What mouse and keyboard mean in a mini-game: clicks and keys become calls of PySC2's functions.
 
-Nothing here knows a library of windows. A window's pixel becomes a point of the world by the picture that is shown
-(`View`), and that a pixel of the feature screen by the camera's rules (`Camera`); `Controls` turn what happens into
-calls.
+Nothing here knows a library of windows.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sc2_envs.engine import REASONS
-from sc2_envs.engine.camera import CAMERA_WIDTH
 from sc2_envs.engine.errors import FUNCTION_NOT_AVAILABLE
-from sc2_envs.engine.pictures.picture import Canvas
-from sc2_envs.engine.world import MAP_SIZE
-
-Point = tuple[float, float]
-"""(x, y) in world units."""
-Pixel = tuple[int, int]
-"""(column, row)."""
-
-
-# ---- where things are --------------------------------------------------------------------------------------------
-
-
-class Box(NamedTuple):
-    """A rectangle of pixels."""
-
-    left: int
-    top: int
-    width: int
-    height: int
-
-    def holds(self, pixel: Pixel) -> bool:
-        """Whether a pixel lies inside."""
-        column, row = pixel
-        return 0 <= column - self.left < self.width and 0 <= row - self.top < self.height
-
-    def share(self, pixel: Pixel) -> tuple[float, float]:
-        """Where the centre of a pixel lies, as shares of width and height; of the nearest pixel inside."""
-        column = min(max(pixel[0], self.left), self.left + self.width - 1)
-        row = min(max(pixel[1], self.top), self.top + self.height - 1)
-        return (column + 0.5 - self.left) / self.width, (row + 0.5 - self.top) / self.height
-
-    def fit(self, width: int, height: int) -> Box:
-        """The largest box inside with the shape of width x height, in the middle."""
-        scale = min(self.width / width, self.height / height)
-        inner_width, inner_height = max(1, int(width * scale)), max(1, int(height * scale))
-        left, top = self.left + (self.width - inner_width) // 2, self.top + (self.height - inner_height) // 2
-        return Box(left, top, inner_width, inner_height)
-
-
-@dataclass(frozen=True)
-class Camera:
-    """Where points of the world are on the feature screen and on the minimap, by the rules of engine/camera.py."""
-
-    x: float
-    y: float
-    screen_size: tuple[int, int]
-    minimap_size: tuple[int, int]
-
-    def screen_pixel(self, point: Point, clamp: bool = False) -> Pixel | None:
-        """The screen's pixel that holds a point; None beyond the screen, or with `clamp` the nearest one."""
-        width, height = self.screen_size
-        scale = width / CAMERA_WIDTH
-        column = math.floor(width / 2 + (point[0] - self.x) * scale)
-        row = math.floor(height / 2 - (point[1] - self.y) * scale)
-        inside = min(max(column, 0), width - 1), min(max(row, 0), height - 1)
-        # a picture's pixel at the edge may reach over it
-        if clamp or max(abs(inside[0] - column), abs(inside[1] - row)) <= 1:
-            return inside
-        return None
-
-    def minimap_pixel(self, point: Point) -> Pixel:
-        """The minimap's pixel that holds a point, or the nearest one."""
-        width, height = self.minimap_size
-        column = math.floor(point[0] * width / MAP_SIZE)
-        row = math.floor((MAP_SIZE - point[1]) * height / MAP_SIZE)
-        return min(max(column, 0), width - 1), min(max(row, 0), height - 1)
-
-
-@dataclass(frozen=True)
-class View:
-    """The part of the picture that the camera shows, and where it stands in the window."""
-
-    source: Box
-    """pixels of the picture"""
-    target: Box
-    """pixels of the window"""
-    left: float
-    """world x of the picture's left side"""
-    top: float
-    """world y of its upper side"""
-    scale: float
-    """pixels of the picture a world unit"""
-
-    @classmethod
-    def of(cls, canvas: Canvas, camera: Camera, area: Box) -> View:
-        """The view that fills an area of the window."""
-        width, height = camera.screen_size
-        reach_x, reach_y = CAMERA_WIDTH / 2, CAMERA_WIDTH / 2 * height / width
-        left = max(0, round((camera.x - reach_x - canvas.left) * canvas.scale))
-        right = min(canvas.width, round((camera.x + reach_x - canvas.left) * canvas.scale))
-        top = max(0, round((canvas.top - camera.y - reach_y) * canvas.scale))
-        bottom = min(canvas.field_height, round((canvas.top - camera.y + reach_y) * canvas.scale))
-        source = Box(left, top, right - left, bottom - top)
-        return cls(source, area.fit(source.width, source.height), canvas.left, canvas.top, canvas.scale)
-
-    def point(self, pixel: Pixel) -> Point:
-        """World position of the centre of a window's pixel, or of the nearest one that shows the world."""
-        across, down = self.target.share(pixel)
-        column = self.source.left + across * self.source.width
-        row = self.source.top + down * self.source.height
-        return self.left + column / self.scale, self.top - row / self.scale
-
-    def pixel(self, point: Point) -> Pixel:
-        """The window's pixel that shows a point of the world."""
-        across = ((point[0] - self.left) * self.scale - self.source.left) / self.source.width
-        down = ((self.top - point[1]) * self.scale - self.source.top) / self.source.height
-        return (
-            math.floor(self.target.left + across * self.target.width),
-            math.floor(self.target.top + down * self.target.height),
-        )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the window is divided: the game, and a panel at the right with the minimap in its lower corner."""
-
-    area: Box
-    panel: Box
-    minimap: Box
-
-    PANEL_WIDTH = 320
-    PAD = 12
-
-    @classmethod
-    def of(cls, width: int, height: int) -> Layout:
-        """The layout of a window of this size."""
-        panel_width = min(cls.PANEL_WIDTH, width // 2)
-        side = max(1, min(panel_width - 2 * cls.PAD, height // 3))
-        return cls(
-            Box(0, 0, width - panel_width, height),
-            Box(width - panel_width, 0, panel_width, height),
-            Box(width - cls.PAD - side, height - cls.PAD - side, side, side),
-        )
-
-    def minimap_point(self, pixel: Pixel) -> Point:
-        """World position of the centre of a window's pixel on the minimap."""
-        across, down = self.minimap.share(pixel)
-        return across * MAP_SIZE, (1.0 - down) * MAP_SIZE
-
-
-# ---- what a person's hands mean ----------------------------------------------------------------------------------
+from sc2_envs.engine.pictures.canvas import Point
+from sc2_envs.play.viewport import FeatureCamera, Layout, Pixel, Viewport
 
 
 class Call(NamedTuple):
@@ -259,7 +116,7 @@ class Controls:
         scroll: pixels of the minimap that an arrow key moves the camera in one step.
     """
 
-    def __init__(self, layout: Layout, view: View, home: Point, scroll: int = 1) -> None:
+    def __init__(self, layout: Layout, view: Viewport, home: Point, scroll: int = 1) -> None:
         self.layout = layout
         self.view = view
         self.aim: Aim | None = None
@@ -341,7 +198,7 @@ class Controls:
 
     # ---- what it means ----
 
-    def next_call(self, available: Collection[str], camera: Camera) -> Call | None:
+    def next_call(self, available: Collection[str], camera: FeatureCamera) -> Call | None:
         """The next call to send, or None.
 
         Args:
@@ -355,7 +212,7 @@ class Controls:
                 return call
         return self._scrolling(camera)
 
-    def _meaning(self, event: Key | ShiftUp | Click, available: Collection[str], camera: Camera) -> Call | None:
+    def _meaning(self, event: Key | ShiftUp | Click, available: Collection[str], camera: FeatureCamera) -> Call | None:
         if isinstance(event, Key):
             return self._key(event, available, camera)
         if isinstance(event, ShiftUp):
@@ -381,7 +238,7 @@ class Controls:
     def _leave(self) -> None:
         self.aim, self.building, self._aims_until_shift_up = None, False, False
 
-    def _order(self, aim: Aim, click: Click, camera: Camera) -> Call | None:
+    def _order(self, aim: Aim, click: Click, camera: FeatureCamera) -> Call | None:
         queued = _queued(click.modifiers)
         if click.on_minimap:
             if aim.minimap is None:
@@ -391,13 +248,13 @@ class Controls:
         pixel = self._on_screen(aim.screen, click.start, camera)
         return None if pixel is None else Call(aim.screen, {"queued": queued, "screen": pixel})
 
-    def _on_screen(self, function: str, point: Point, camera: Camera) -> Pixel | None:
+    def _on_screen(self, function: str, point: Point, camera: FeatureCamera) -> Pixel | None:
         pixel = camera.screen_pixel(point)
         if pixel is None:
             self.note = f"{function}: the camera has left that point"
         return pixel
 
-    def _selection(self, click: Click, camera: Camera) -> Call | None:
+    def _selection(self, click: Click, camera: FeatureCamera) -> Call | None:
         shift, ctrl, _ = click.modifiers
         if click.dragged:
             return Call(
@@ -417,7 +274,7 @@ class Controls:
             act = "toggle" if shift else "select"
         return Call("select_point", {"select_point_act": act, "screen": pixel})
 
-    def _key(self, key: Key, available: Collection[str], camera: Camera) -> Call | None:
+    def _key(self, key: Key, available: Collection[str], camera: FeatureCamera) -> Call | None:
         name, (shift, ctrl, alt) = key.name, key.modifiers
         if name.isdigit() and len(name) == 1:
             act = "set" if ctrl else "append" if shift else "recall"
@@ -475,7 +332,7 @@ class Controls:
         else:
             self.note = f"{aim.screen}: {REASONS[FUNCTION_NOT_AVAILABLE]}"
 
-    def _scrolling(self, camera: Camera) -> Call | None:
+    def _scrolling(self, camera: FeatureCamera) -> Call | None:
         right = sum(ARROWS[name][0] for name in self._held)
         down = sum(ARROWS[name][1] for name in self._held)
         if not right and not down:
