@@ -335,12 +335,137 @@ def test_who_cannot_join_keeps_nobody_waiting(culprit):
     together(*(lambda game=game: send(game, join_game=joining(port=PORT)) for game in games))
 
 
+def test_a_game_on_another_machine_is_not_joined():
+    request = joining(port=PORT)
+    request.host_ip = "10.9.8.7"
+    send(Session(LocalNetwork(), 0.1), "host_ip '10.9.8.7': games are joined at 127.0.0.1 only", join_game=request)
+
+
 @pytest.mark.parametrize("port", [None, 0, -1, 70_000])
 def test_two_players_need_a_port(port):
     host = Session()
     send(host, create_game=creation(PARTICIPANT, PARTICIPANT))
     answer = send(host, join_game=joining(port=port))
     assert sc_pb.ResponseJoinGame.Error.Name(answer.error) == "MissingPorts" and answer.error_details
+
+
+LEAVE = {"leave_game": sc_pb.RequestLeaveGame()}
+
+
+def networks_of(kind):
+    """Of player 1 and of player 2, who are in one process or in two."""
+    if kind == "local":
+        network = LocalNetwork()
+        return network, network
+    server = pytest.importorskip("sc2_envs.sc2api.server")
+    return server.TcpNetwork(), server.TcpNetwork()
+
+
+@pytest.mark.parametrize("kind", ["local", "tcp"])
+def test_matches_follow_each_other_at_one_port_however_early_the_second_player_comes(kind):
+    host, guest = (Session(network, 20.0) for network in networks_of(kind))
+    matches = 8
+
+    def first():
+        for _ in range(matches):
+            send(host, create_game=creation(PARTICIPANT, PARTICIPANT))
+            send(host, join_game=joining(port=PORT))
+            step(host)
+            send(host, **LEAVE)
+            time.sleep(0.02)
+        return host.status
+
+    def second():
+        for _ in range(matches):
+            send(guest, join_game=joining(port=PORT))
+            step(guest)
+            send(guest, **LEAVE)
+        return guest.status
+
+    assert together(first, second, seconds=60.0) == [sc_pb.launched] * 2
+
+
+@pytest.mark.parametrize("kind", ["local", "tcp"])
+def test_who_stays_gets_the_result_when_the_host_leaves_and_quits(kind):
+    host, guest = (Session(network, 20.0) for network in networks_of(kind))
+    send(host, create_game=creation(PARTICIPANT, PARTICIPANT))
+    together(lambda: send(host, join_game=joining(port=PORT)), lambda: send(guest, join_game=joining(port=PORT)))
+    waiting = threading.Thread(target=step, args=(guest, 10), daemon=True)
+    waiting.start()
+    send(host, **LEAVE)
+    send(host, quit=sc_pb.RequestQuit())
+    waiting.join(10)
+    assert not waiting.is_alive() and guest.status == sc_pb.ended
+    observed = observe(guest)
+    assert [(each.player_id, each.result) for each in observed.player_result] == [(1, sc_pb.Defeat), (2, sc_pb.Victory)]
+    assert observed.observation.raw_data.units
+    send(guest, **LEAVE)
+    assert guest.status == sc_pb.launched
+
+
+def test_who_stays_when_the_other_side_is_gone_has_won():
+    """As when the host's process is killed: what was seen last is seen again, with the results."""
+
+    class Seat:
+        is_there = True
+
+        def __call__(self, request):
+            if not self.is_there:
+                raise ConnectionError("gone")
+            return guest_of_host(request)
+
+        def interrupt(self):
+            pass
+
+    host = Session(LocalNetwork(), 10.0)
+    seats = {}
+    host._network.offer = lambda port, handle, interrupt=None: seats.update({port: handle}) or (lambda: None)
+    send(host, create_game=creation(PARTICIPANT, PARTICIPANT))
+    joined = threading.Thread(target=send, args=(host,), kwargs={"join_game": joining(port=PORT)}, daemon=True)
+    joined.start()
+    until = time.monotonic() + 10
+    while PORT not in seats and time.monotonic() < until:
+        time.sleep(0.01)
+    guest_of_host, seat = seats[PORT], Seat()
+    network = LocalNetwork()
+    network.find = lambda port, timeout, quitting=None: seat
+    guest = Session(network, 10.0)
+    send(guest, join_game=joining(port=PORT))
+    joined.join(10)
+    before = observe(guest)
+    seat.is_there = False
+    assert step(guest, 3).simulation_loop == before.observation.game_loop and guest.status == sc_pb.ended
+    after = observe(guest)
+    assert after.observation == before.observation and not before.player_result
+    assert [(each.player_id, each.result) for each in after.player_result] == [(1, sc_pb.Defeat), (2, sc_pb.Victory)]
+    send(guest, "does not answer any more: gone", game_info=sc_pb.RequestGameInfo())
+    send(guest, **LEAVE)
+    assert guest.status == sc_pb.launched
+
+
+@pytest.mark.parametrize("what", ["join", "look", "step"])
+def test_who_quits_waits_for_nobody(what):
+    network = LocalNetwork()
+    if what == "step":
+        game, _ = pair(network, wait_seconds=60.0)
+        request = sc_pb.Request(step=sc_pb.RequestStep(count=5))
+    else:
+        game = Session(network, 60.0)
+        if what == "join":
+            send(game, create_game=creation(PARTICIPANT, PARTICIPANT))
+        request = sc_pb.Request(join_game=joining(port=PORT))
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(game.handle(request)), daemon=True)
+    waiting.start()
+    time.sleep(0.3)
+    game.interrupt()
+    waiting.join(10)
+    assert not waiting.is_alive(), "somebody who quits is kept waiting"
+    (answer,) = answers
+    said = answer.join_game.error_details if what == "look" else answer.error[0]
+    assert "quits" in said
+    send(game, quit=sc_pb.RequestQuit())
+    assert game.status == sc_pb.quit
 
 
 def test_who_leaves_has_lost_and_both_can_play_again():
@@ -365,11 +490,13 @@ def test_who_leaves_has_lost_and_both_can_play_again():
         together(lambda: step(host), lambda: step(guest))
 
 
-def test_a_game_that_quits_takes_its_guest_along():
+def test_who_quits_during_a_game_has_lost_it():
     host, guest = pair()
     send(host, quit=sc_pb.RequestQuit())
-    step(guest, error="does not answer any more")
-    assert guest.status == sc_pb.launched
+    step(guest)
+    assert guest.status == sc_pb.ended
+    assert [each.result for each in observe(guest).player_result] == [sc_pb.Defeat, sc_pb.Victory]
+    step(guest, error="Game has already ended")
 
 
 def test_a_game_of_two_is_not_restarted():
@@ -378,6 +505,15 @@ def test_a_game_of_two_is_not_restarted():
 
 
 # ---- real time -------------------------------------------------------------------------------------------------------
+
+
+def test_in_real_time_nobody_waits_for_a_game_loop_after_the_end():
+    game = Session(wait_seconds=1.0)
+    send(game, create_game=creation(realtime=True))
+    send(game, join_game=joining())
+    debug(game, end_game=debug_pb2.DebugEndGame(end_result=debug_pb2.DebugEndGame.Surrender))
+    time.sleep(0.1)
+    assert observe(game, game_loop=100_000).player_result[0].result == sc_pb.Defeat
 
 
 def test_real_time_goes_by_the_clock():
@@ -498,6 +634,32 @@ def test_who_looks_moves_the_camera_without_changing_the_game():
     send(game, "camera_follow_units", obs_action=sc_pb.RequestObserverAction(actions=[follow_units]))
     step(game, 30)
     assert observe(game).observation.raw_data == own.observation.raw_data
+
+
+def test_a_replay_that_is_recorded_again_ends_where_it_has_been_played_to():
+    game = play()
+    step(game, 100)
+    act_select = sc_pb.Action(action_ui={"select_army": {}})
+    send(game, action=sc_pb.RequestAction(actions=[act_select]))
+    step(game, 900)
+    data = save(game)
+    replay = Session()
+    request = sc_pb.RequestStartReplay(replay_data=data, observed_player_id=1, options=joining().options)
+    send(replay, start_replay=request)
+    send(replay, "record_replay", save_replay=sc_pb.RequestSaveReplay())
+    request.record_replay = True
+    send(replay, start_replay=request)
+    step(replay, 500)
+    shorter = Replay.from_bytes(save(replay))
+    whole = Replay.from_bytes(data)
+    assert shorter.game_loops == 500 and shorter.entries == whole.entries and len(shorter.checksums) == 2
+    seen = observe(replay).observation.raw_data
+    again = Session()
+    start_replay(again, save(replay))
+    step(again, 500)
+    assert again.status == sc_pb.ended and observe(again).observation.raw_data == seen
+    step(replay, 500)
+    assert save(replay) == data
 
 
 def test_replay_info_and_damage():

@@ -370,6 +370,7 @@ class endpoint_of:  # noqa: N801 (used like a function)
         bound = listen("127.0.0.1", 0)
         self.url = f"ws://127.0.0.1:{bound.getsockname()[1]}/sc2api"
         self.endpoint = Endpoint(bound, handle)
+        self.endpoint.start()
 
     def __enter__(self):
         return self.url
@@ -400,7 +401,7 @@ def test_requests_of_one_game_go_one_after_another():
         def converse():
             with connection_to(url) as connection:
                 for _ in range(10):
-                    ask(connection, PING)
+                    ask(connection, sc_pb.Request(step=sc_pb.RequestStep(count=1)))
 
         threads = [threading.Thread(target=converse) for _ in range(3)]
         for thread in threads:
@@ -576,6 +577,38 @@ def test_a_seat_that_is_offered_is_found(networks):
     with pytest.raises(TimeoutError, match=rf"{port} within 0.2 s"):
         guest.find(port, timeout=0.2)
     host.offer(port, told(sc_pb.ended))()  # the port is free again
+
+
+JOIN = sc_pb.Request(join_game=sc_pb.RequestJoinGame(), id=300)
+
+
+def test_with_the_join_the_port_is_free_and_the_seat_belongs_to_who_has_joined(networks):
+    host, guest = networks
+    port = free_port()
+    end = host.offer(port, told(sc_pb.in_game))
+    seat, late = guest.find(port, timeout=TIMEOUT), guest.find(port, timeout=TIMEOUT)
+    assert seat(JOIN).id == 300
+    with pytest.raises(TimeoutError, match=str(port)):
+        guest.find(port, timeout=0.2)
+    end_next = host.offer(port, told(sc_pb.launched))
+    end()  # of an offer that is over: the player stays
+    assert seat(PING).status == sc_pb.in_game
+    if not isinstance(guest, LocalNetwork) and guest is not host:
+        with pytest.raises(ConnectionError):  # who has found it too, and not joined
+            late(PING)
+    assert guest.find(port, timeout=TIMEOUT)(PING).status == sc_pb.launched
+    end_next()
+    with pytest.raises(TimeoutError, match=str(port)):
+        guest.find(port, timeout=0.2)
+
+
+def test_who_quits_looks_for_a_seat_no_longer(networks):
+    quitting = threading.Event()
+    threading.Timer(0.3, quitting.set).start()
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="this game quits"):
+        networks[1].find(free_port(), TIMEOUT, quitting)
+    assert time.monotonic() - began < TIMEOUT / 2
 
 
 def test_a_seat_is_waited_for(networks):
@@ -818,6 +851,25 @@ def test_pysc2_starts_the_engine_by_itself(start, tmp_path, monkeypatch):
         os.killpg(client.popen.pid, 0)
 
 
+def test_while_a_join_waits_others_can_ping_and_quit(start_server):
+    process = start_server()
+    (url,) = process.urls()
+    request = creation()
+    request.create_game.local_map.map_path = "Melee/Simple64.SC2Map"
+    request.create_game.player_setup.add(type=sc_pb.Participant)
+    join = joining()
+    join.join_game.server_ports.game_port = free_port()
+    with connection_to(url) as connection, connection_to(url) as other:
+        ask(connection, request)
+        connection.send(join.SerializeToString())
+        time.sleep(0.3)
+        began = time.monotonic()
+        assert ask(other, PING).ping.game_version
+        assert ask(other, sc_pb.Request(quit=sc_pb.RequestQuit())).status == sc_pb.quit
+        assert time.monotonic() - began < 10
+    assert process.popen.wait(TIMEOUT) == 0
+
+
 def test_addresses_of_the_sixth_version(tmp_path):
     if not socket.has_ipv6:
         pytest.skip("no IPv6")
@@ -827,6 +879,7 @@ def test_addresses_of_the_sixth_version(tmp_path):
         pytest.skip("no IPv6 loopback")
     port = bound.getsockname()[1]
     endpoint = Endpoint(bound, told(sc_pb.launched))
+    endpoint.start()
     with connection_to(f"ws://[::1]:{port}/sc2api") as connection:
         assert ask(connection, PING).id == 200
     endpoint.close()

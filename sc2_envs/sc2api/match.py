@@ -107,15 +107,20 @@ class Match:
                 self._begin()
             return seat
 
-    def wait_for_all(self) -> None:
+    def wait_for_all(self, seat: Seat) -> None:
         """Wait until the game has begun.
 
+        Args:
+            seat: whose player waits.
+
         Raises:
-            MatchError: the other participant has not joined in time, or cannot join.
+            MatchError: the other participant has not joined in time, or cannot join; or the seat is interrupted.
         """
         with self._turn:
             self._wait(
-                lambda: self._begun or self._called_off is not None, lambda: f"player {self._open[0]} has not joined"
+                seat,
+                lambda: self._begun or self._called_off is not None,
+                lambda: f"player {self._open[0]} has not joined",
             )
             if self._called_off is not None:
                 raise MatchError(self._called_off)
@@ -175,9 +180,17 @@ class Match:
         """
         return [place for place in start_locations(self.setup.map_path) if place != self._starts[player]]
 
-    def _wait(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
-        if not self._turn.wait_for(condition, self._wait_seconds):
+    def _wait(self, seat: Seat, condition: Callable[[], bool], what: Callable[[], str]) -> None:
+        if not self._turn.wait_for(lambda: condition() or seat.is_interrupted, self._wait_seconds):
             raise MatchError(f"{what()} for {self._wait_seconds:g} s")
+        if not condition():
+            raise MatchError(f"{what()}, and this player quits")
+
+    def interrupt(self, seat: Seat) -> None:
+        """Let a seat's player wait no more; called from another thread."""
+        with self._turn:
+            seat.is_interrupted = True
+            self._turn.notify_all()
 
     # ---- time ----
 
@@ -218,7 +231,7 @@ class Match:
                     self.advance(ready)
                     self._turn.notify_all()
                 else:
-                    self._wait(lambda: self._can_go_on(target), self._who_is_missing)
+                    self._wait(seat, lambda: self._can_go_on(target), self._who_is_missing)
 
     def _can_go_on(self, target: int) -> bool:
         """Whether a player who waits for a game loop has waited enough."""
@@ -250,10 +263,10 @@ class Match:
         """
         if not self.setup.realtime:
             return
-        seconds = (game_loop - self.game_loop) / GAME_LOOPS_PER_SECOND
-        if seconds > self._wait_seconds:
-            raise MatchError(f"game loop {game_loop} is {seconds:.0f} s away: at most {self._wait_seconds:g} s")
         self.catch_up()
+        seconds = (game_loop - self.game_loop) / GAME_LOOPS_PER_SECOND
+        if seconds > self._wait_seconds and not self.is_over:
+            raise MatchError(f"game loop {game_loop} is {seconds:.0f} s away: at most {self._wait_seconds:g} s")
         while self.game_loop < game_loop and not self.is_over:
             due = self._clock + (game_loop + 0.01) / GAME_LOOPS_PER_SECOND
             time.sleep(max(due - time.monotonic(), 0.001))

@@ -1,7 +1,8 @@
 """How the two players of a game find each other: one offers the second seat at a port, the other one finds it there.
 
 The protocol's join_game names ports that both players know. The game that was created offers its second seat at
-`server_ports.game_port`; the one that joins it finds the seat there, and hands its client's requests on to it.
+`server_ports.game_port`; the one that joins it finds the seat there, and hands its client's requests on to it. With the
+join the offer is over, and the port is free for the next game; the seat answers for as long as its player stays.
 """
 
 from __future__ import annotations
@@ -15,87 +16,161 @@ from typing import Any, Protocol
 WAIT_SECONDS = 300.0
 """How long a player waits for the other one: less than the 360 s that pysc2 waits for an answer."""
 
+LOOK_INTERVAL = 0.1
+"""Seconds between two looks for a second seat."""
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""Names of this machine for itself."""
+
 Handle = Callable[[Any], Any]
 """Answers a Request (`sc2api_pb2.Request`) with a Response; may block."""
+
+
+def nobody_waits() -> None:
+    """What interrupts requests that never wait."""
+
+
+class FoundSeat(Protocol):
+    """A second seat, for the player who has found it."""
+
+    def __call__(self, request: Any) -> Any:
+        """The Response to a Request; may block.
+
+        Raises:
+            ConnectionError, TimeoutError: the game with the seat is gone, or its offer has ended without a join.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Let a request that waits for the other player come back at once; called from another thread."""
+        ...
 
 
 class Network(Protocol):
     """Where second seats are offered and found."""
 
-    def offer(self, port: int, handle: Handle) -> Callable[[], None]:
-        """Make a second seat reachable at a port.
+    @property
+    def host(self) -> str:
+        """The address at which they are."""
+        ...
+
+    def offer(self, port: int, handle: Handle, interrupt: Callable[[], None] = nobody_waits) -> Callable[[], None]:
+        """Make a second seat reachable at a port, until somebody has joined there.
 
         Args:
             port: 1 to 65535.
             handle: answers the requests of the seat's player, one after another.
+            interrupt: lets a request that waits come back at once.
 
         Returns:
-            A function that ends the offer, also for a player who has found the seat; calling it again does nothing.
+            A function that ends the offer, also for somebody who has found the seat and not yet joined; calling it
+            again, or once somebody has joined, does nothing.
 
         Raises:
             OSError: the port is taken.
         """
         ...
 
-    def find(self, port: int, timeout: float) -> Handle:
+    def find(self, port: int, timeout: float, quitting: threading.Event | None = None) -> FoundSeat:
         """The seat that is offered at a port; waits until there is one.
 
         Args:
             port: 1 to 65535.
             timeout: seconds.
-
-        Returns:
-            A function that has a Request answered by the seat. It raises ConnectionError, naming the port, once the
-            offer has ended.
+            quitting: nobody waits any more once it is set.
 
         Raises:
-            TimeoutError: nobody has offered a seat there in that time.
+            TimeoutError: nobody has offered a seat there in that time, or `quitting` was set.
         """
         ...
+
+
+class OfferedSeat:
+    """A second seat at a port: it can be found until somebody has joined, and then belongs to who has.
+
+    Args:
+        port: where it is offered.
+        handle: answers the requests of its player.
+        interrupt: lets a request that waits come back at once.
+    """
+
+    def __init__(self, port: int, handle: Handle, interrupt: Callable[[], None]) -> None:
+        self.port = port
+        self.interrupt = interrupt
+        self.withdraw: Callable[[], None] = lambda: None
+        """called when the seat is not to be found any more; more than once, perhaps"""
+        self._handle = handle
+        self._one_by_one = threading.Lock()
+        self._is_taken = False
+        self._has_ended = False
+
+    def __call__(self, request: Any) -> Any:
+        """See `FoundSeat`."""
+        with self._one_by_one:
+            if self._has_ended:
+                raise ConnectionError(f"the game that offered its second seat at port {self.port} has ended it")
+            response = self._handle(request)
+            if request.HasField("join_game"):
+                self._is_taken = True
+                self.withdraw()
+            return response
+
+    def end(self) -> None:
+        """End the offer, where nobody has joined; does not wait for a request that is being answered."""
+        if not self._is_taken:
+            self._has_ended = True
+            self.withdraw()
 
 
 class LocalNetwork:
     """The network of games in one process; any thread may use it."""
 
+    host = "127.0.0.1"
+
     def __init__(self) -> None:
-        self._seats: dict[int, Handle] = {}
+        self._seats: dict[int, OfferedSeat] = {}
         self._changed = threading.Condition()
 
-    def offer(self, port: int, handle: Handle) -> Callable[[], None]:
+    def offer(self, port: int, handle: Handle, interrupt: Callable[[], None] = nobody_waits) -> Callable[[], None]:
         """See `Network.offer`."""
         check_port(port)
-        one_by_one = threading.Lock()
-        ended = threading.Event()
+        seat = OfferedSeat(port, handle, interrupt)
+        seat.withdraw = lambda: self.remove(seat)
+        self.add(seat)
+        return seat.end
 
-        def seat(request: Any) -> Any:
-            with one_by_one:
-                if ended.is_set():
-                    raise ConnectionError(f"the game that offered its second seat at port {port} has ended it")
-                return handle(request)
+    def add(self, seat: OfferedSeat) -> None:
+        """Let a seat be found.
 
-        def end() -> None:
-            ended.set()
-            with self._changed:
-                if self._seats.get(port) is seat:
-                    del self._seats[port]
-
+        Raises:
+            OSError: there is another one at its port.
+        """
         with self._changed:
-            if port in self._seats:
-                raise OSError(f"another game of this process offers its second seat at port {port}")
-            self._seats[port] = seat
+            if seat.port in self._seats:
+                raise OSError(f"another game of this process offers its second seat at port {seat.port}")
+            self._seats[seat.port] = seat
             self._changed.notify_all()
-        return end
 
-    def find(self, port: int, timeout: float) -> Handle:
+    def remove(self, seat: OfferedSeat) -> None:
+        """Let a seat be found no more."""
+        with self._changed:
+            if self._seats.get(seat.port) is seat:
+                del self._seats[seat.port]
+
+    def find(self, port: int, timeout: float, quitting: threading.Event | None = None) -> FoundSeat:
         """See `Network.find`."""
         check_port(port)
         deadline = time.monotonic() + timeout
         with self._changed:
             while port not in self._seats:
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                remaining = deadline - time.monotonic()
+                if quitting is not None and quitting.is_set():
+                    raise TimeoutError(f"nobody waits any more for a second seat at port {port}: this game quits")
+                if remaining <= 0:
                     raise TimeoutError(
                         f"no game of this process has offered its second seat at port {port} within {timeout:g} s"
                     )
+                self._changed.wait(min(remaining, LOOK_INTERVAL))
             return self._seats[port]
 
 

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from s2clientprotocol import sc2api_pb2 as sc_pb
@@ -16,7 +17,7 @@ from sc2_envs.sc2api.game_setup import Setup
 from sc2_envs.sc2api.maps import SANDBOX, engine_map
 from sc2_envs.sc2api.match import MAX_STEP, Match
 from sc2_envs.sc2api.options import problem_of_options
-from sc2_envs.sc2api.replays import Entry, Kind, Replay, ReplayError
+from sc2_envs.sc2api.replays import CHECKSUM_LOOPS, Entry, Kind, Replay, ReplayError
 from sc2_envs.sc2api.seat import MatchError, Perspective
 
 MAX_WORK = 2_000  # entries that are done again in one step, and units that they create
@@ -59,6 +60,20 @@ class Playback(Perspective):
         self._entries: deque[Entry] = deque(replay.entries)
         self._disable_fog = disable_fog
         self._camera: tuple[float, float] | None = None  # None: it goes with the player's
+
+    def replay(self) -> Replay:
+        """The replay as far as it has been played back."""
+        if self.is_over:
+            return self._replay
+        done = len(self._replay.entries) - len(self._entries)
+        results = (replace(player, result=sc_pb.Undecided) for player in self._replay.players)
+        return replace(
+            self._replay,
+            game_loops=self.game_loop,
+            players=tuple(results),
+            entries=self._replay.entries[:done],
+            checksums=self._replay.checksums[: self.game_loop // CHECKSUM_LOOPS + 1],
+        )
 
     @property
     def is_over(self) -> bool:

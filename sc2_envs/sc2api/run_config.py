@@ -14,6 +14,7 @@ also be asked for by name: after an import of this module, pysc2's flag is `--sc
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -89,6 +90,7 @@ class EmbeddedGame:
 
     def __init__(self) -> None:
         self.controller = _Controller(Session())
+        self.pid = os.getpid()  # programs measure the game's memory by it
 
     def close(self) -> None:
         """Let go of the game."""

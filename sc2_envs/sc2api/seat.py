@@ -25,6 +25,7 @@ from sc2_envs.sc2api.queries import QueryRefused, answer_query
 from sc2_envs.sc2api.replays import (
     MAX_MESSAGE_SIZE,
     Kind,
+    Replay,
 )
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Seat(Perspective):
 
     def __init__(self, match: Match, player: int, options: Any) -> None:
         super().__init__(match, player, options)
+        self.is_interrupted = False
         # the pixels of an action are those of the pictures that it was chosen by
         self._of_layers = Translator(options.feature_layer), self.games
         self._of_renders = self._of_layers
@@ -125,6 +127,10 @@ class Seat(Perspective):
             interface = interface_of(options.render, match.setup.map_played)
             self._of_renders = Translator(options.render), match.make_games(interface, player)
         self.forget()
+
+    def interrupt(self) -> None:
+        """Let a request that waits for the other player come back at once; called from another thread."""
+        self.match.interrupt(self)
 
     def forget(self) -> None:
         """Be ready for a new episode."""
@@ -268,6 +274,10 @@ class Seat(Perspective):
                     carry_out_debug(self.games, command)
                 except DebugRefused as refusal:
                     raise MatchError(str(refusal)) from None
+
+    def replay(self) -> Replay:
+        """See `Match.replay`."""
+        return self.match.replay()
 
     def hear(self, message: Any) -> None:
         """Keep a ChatReceived for the next observation."""

@@ -29,7 +29,19 @@ from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as serve_websocket
 
-from sc2_envs.sc2api.network import WAIT_SECONDS, Handle, LocalNetwork, Network, address, check_port, listen
+from sc2_envs.sc2api.network import (
+    LOOK_INTERVAL,
+    WAIT_SECONDS,
+    FoundSeat,
+    Handle,
+    LocalNetwork,
+    Network,
+    OfferedSeat,
+    address,
+    check_port,
+    listen,
+    nobody_waits,
+)
 
 PATH = "/sc2api"
 
@@ -39,7 +51,6 @@ MAX_RESPONSE_BYTES = 64 * 2**20  # observations with all layers at the largest s
 START_TIMEOUT = 900.0  # seconds until the engine has to be compiled, on the first start on a machine
 REPLY_TIMEOUT = 600.0  # seconds that the game of the other player may take for an answer
 CLOSE_TIMEOUT = 1.0  # seconds that a client has for its part of closing a connection
-RETRY_INTERVAL = 0.1  # seconds between two looks for a second seat
 
 _LOG = logging.getLogger(__name__)
 # websockets reports whatever knocks at the port and does not speak HTTP, with a traceback
@@ -69,7 +80,11 @@ def serve(sockets: Sequence[socket.socket], network: Network, wait_seconds: floa
         wait_seconds: how long a player waits for the other one, to join or to step.
     """
     games: list[Future[Any]] = [Future() for _ in sockets]
-    endpoints = [Endpoint(bound, _when_ready(game)) for bound, game in zip(sockets, games, strict=True)]
+    endpoints = [
+        Endpoint(bound, _when_ready(game), _interrupter(game)) for bound, game in zip(sockets, games, strict=True)
+    ]
+    for endpoint in endpoints:
+        endpoint.start()
     threading.Thread(target=_make_games, args=(games, network, wait_seconds), name="engine", daemon=True).start()
     for endpoint in endpoints:
         # a wait without an end would not let signals through on Windows
@@ -100,24 +115,44 @@ def _when_ready(game: Future[Any]) -> Handle:
     return handle
 
 
+def _interrupter(game: Future[Any]) -> Callable[[], None]:
+    def interrupt() -> None:
+        if game.done() and game.exception() is None:
+            game.result().interrupt()
+
+    return interrupt
+
+
 class Endpoint:
     """A websocket server, in threads of its own, that has requests answered by one function, one after another.
 
     Args:
         bound: a listening socket; it is closed with the endpoint.
-        handle: answers a Request with a Response. What it raises is logged, and answered with an error.
+        handle: answers a Request with a Response. What it raises is logged, and answered with an error; a
+            ConnectionError closes the connection.
+        interrupt: lets a request that waits for another player come back at once, so that a game can quit meanwhile.
         leave_on_disconnect: whether a client that is gone without a word has left the game; else it may come back.
 
     `ended` is set once the endpoint is closed, by `close` or because the game has quit.
     """
 
-    def __init__(self, bound: socket.socket, handle: Handle, leave_on_disconnect: bool = False) -> None:
+    def __init__(
+        self,
+        bound: socket.socket,
+        handle: Handle,
+        interrupt: Callable[[], None] = nobody_waits,
+        leave_on_disconnect: bool = False,
+    ) -> None:
         self.ended = threading.Event()
         self._handle = handle
+        self._interrupt = interrupt
         self._leave_on_disconnect = leave_on_disconnect
         self._one_by_one = threading.Lock()
         self._status: int = sc_pb.launched  # as the last answer told it
         self._connections: set[ServerConnection] = set()
+        self._answered: ServerConnection | None = None  # whose request is being answered
+        self._is_listening = True
+        self._is_shut_down = False
         self._connections_changing = threading.Lock()
         self._server = serve_websocket(
             self._serve_connection,
@@ -130,7 +165,21 @@ class Endpoint:
             max_size=MAX_REQUEST_BYTES,
             logger=_TRANSPORT_LOG,
         )
+
+    def start(self) -> None:
+        """Accept connections."""
         threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True).start()
+
+    def stop_listening(self) -> None:
+        """Free the port; whose request is being answered stays connected, and nobody else."""
+        with self._connections_changing:
+            if not self._is_listening:
+                return
+            self._is_listening = False
+            stays = self._answered in self._connections
+            others = [connection for connection in self._connections if connection is not self._answered]
+        self._server.socket.close()
+        threading.Thread(target=self._close, args=(others, not stays), name="closing", daemon=True).start()
 
     def close(self) -> None:
         """Free the port and close all connections; returns at once, also while a request is being answered.
@@ -143,16 +192,20 @@ class Endpoint:
             self.ended.set()
             connections = list(self._connections)
         self._server.socket.close()
-        threading.Thread(target=self._close_connections, args=(connections,), name="closing", daemon=True).start()
+        threading.Thread(target=self._close, args=(connections,), name="closing", daemon=True).start()
 
-    def _close_connections(self, connections: Sequence[ServerConnection]) -> None:
+    def _close(self, connections: Sequence[ServerConnection], shuts_down: bool = True) -> None:
         for connection in connections:
             connection.close(CloseCode.GOING_AWAY)
-        self._server.shutdown()
+        with self._connections_changing:
+            if not shuts_down or self._is_shut_down:
+                return
+            self._is_shut_down = True
+        self._server.shutdown()  # which ends its thread, and all connections
 
     def _serve_connection(self, connection: ServerConnection) -> None:
         with self._connections_changing:
-            if self.ended.is_set():
+            if self.ended.is_set() or not self._is_listening:
                 return
             self._connections.add(connection)
         peer = _name_of_peer(connection)
@@ -166,14 +219,22 @@ class Endpoint:
         except Exception:  # a bug, which websockets' log would not show
             _LOG.exception("the connection of %s has failed", peer)
         finally:
-            with self._connections_changing:
-                self._connections.discard(connection)
+            self._forget(connection)
         if self._status == sc_pb.quit:
             connection.close()
             self.close()
         elif self._leave_on_disconnect and last not in _LEAVING:
             with contextlib.suppress(ConnectionError):  # the offer has ended too
                 self._answer(sc_pb.Request(leave_game=sc_pb.RequestLeaveGame()))
+
+    def _forget(self, connection: ServerConnection) -> None:
+        with self._connections_changing:
+            self._connections.discard(connection)
+            was_last = not (self._is_listening or self._connections or self.ended.is_set())
+            if was_last:
+                self.ended.set()
+        if was_last:
+            threading.Thread(target=self._close, args=([],), name="closing", daemon=True).start()
 
     def _exchange(self, connection: ServerConnection) -> str:
         """Answer one message; returns the kind of its request."""
@@ -184,7 +245,11 @@ class Endpoint:
         except (DecodeError, UnicodeDecodeError) as error:  # the latter from protobuf in pure Python
             connection.send(self._failure(f"a message of {len(message)} bytes is not a Request: {error}"))
             return ""
-        answer = self._answer(request)
+        try:
+            answer = self._answer(request, connection)
+        except ConnectionError:  # the offer of the seat has ended
+            connection.close(CloseCode.GOING_AWAY)
+            return ""
         if self._status == sc_pb.quit:
             self._server.socket.close()  # who has read the answer may start another game at this port
         if self.ended.is_set():
@@ -193,18 +258,32 @@ class Endpoint:
             connection.send(answer)
         return request.WhichOneof("request") or ""
 
-    def _answer(self, request: Any) -> bytes:
+    def _answer(self, request: Any, connection: ServerConnection | None = None) -> bytes:
         """The serialized Response."""
+        kind = request.WhichOneof("request")
+        if kind == "ping" and self._one_by_one.locked():  # while another client's request waits for the other player
+            return self._try(request)
+        if kind == "quit":
+            self._interrupt()
         with self._one_by_one:
+            self._answered = connection
             try:
-                response = self._handle(request)
-                self._status = response.status
-                return response.SerializeToString()
-            except Exception as error:
-                kind = request.WhichOneof("request")
-                if not self.ended.is_set():
-                    _LOG.exception("request '%s' has failed", kind)
-                return self._failure(f"request '{kind}' has failed: {type(error).__name__}: {error}", request)
+                return self._try(request)
+            finally:
+                self._answered = None
+
+    def _try(self, request: Any) -> bytes:
+        kind = request.WhichOneof("request")
+        try:
+            response = self._handle(request)
+            self._status = response.status
+            return response.SerializeToString()
+        except ConnectionError:
+            raise
+        except Exception as error:
+            if not self.ended.is_set():
+                _LOG.exception("request '%s' has failed", kind)
+            return self._failure(f"request '{kind}' has failed: {type(error).__name__}: {error}", request)
 
     def _failure(self, text: str, request: Any = None) -> bytes:
         response = sc_pb.Response(status=self._status, error=[text])
@@ -236,42 +315,48 @@ class TcpNetwork:
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
-        self._host = host
+        self._listens_at = host
         # nobody can be reached at the addresses that mean all addresses of a machine
-        self._reached_at = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        self.host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
         self._local = LocalNetwork()
 
-    def offer(self, port: int, handle: Handle) -> Callable[[], None]:
+    def offer(self, port: int, handle: Handle, interrupt: Callable[[], None] = nobody_waits) -> Callable[[], None]:
         """See `Network.offer`; a player whose connection is lost has left the game."""
-        end_local = self._local.offer(port, handle)
-        try:
-            bound = listen(self._host, port)
-        except OSError:
-            end_local()
-            raise
+        check_port(port)
+        seat = OfferedSeat(port, handle, interrupt)
+        bound = listen(self._listens_at, port)
         # the same seat for both ways in, so that their requests go one after another
-        endpoint = Endpoint(bound, self._local.find(port, timeout=0.0), leave_on_disconnect=True)
+        endpoint = Endpoint(bound, seat, interrupt, leave_on_disconnect=True)
 
-        def end() -> None:
-            endpoint.close()  # first, so that no request over a connection meets a seat that has ended
-            end_local()
+        def withdraw() -> None:
+            self._local.remove(seat)
+            endpoint.stop_listening()
 
-        return end
+        seat.withdraw = withdraw
+        try:
+            self._local.add(seat)
+        except OSError:
+            bound.close()
+            raise
+        endpoint.start()
+        return seat.end
 
-    def find(self, port: int, timeout: float) -> Handle:
+    def find(self, port: int, timeout: float, quitting: threading.Event | None = None) -> FoundSeat:
         """See `Network.find`; games of this process come first."""
         check_port(port)
         deadline = time.monotonic() + timeout
         while True:
             remaining = deadline - time.monotonic()
             with contextlib.suppress(TimeoutError):
-                return self._local.find(port, timeout=max(0.0, min(RETRY_INTERVAL, remaining)))
+                return self._local.find(port, timeout=max(0.0, min(LOOK_INTERVAL, remaining)))
             try:
-                return RemoteSeat(self._reached_at, port, timeout=max(RETRY_INTERVAL, remaining))
+                return RemoteSeat(self.host, port, timeout=max(LOOK_INTERVAL, remaining))
             except (OSError, EOFError, WebSocketException) as error:
+                if quitting is not None and quitting.is_set():
+                    raise TimeoutError(f"nobody waits any more for a second seat at {port}: this game quits") from error
                 if remaining <= 0:
                     raise TimeoutError(
-                        f"nobody has offered the second seat of a game at {address(self._reached_at, port)} "
+                        f"nobody has offered the second seat of a game at {address(self.host, port)} "
                         f"within {timeout:g} s ({error})"
                     ) from error
 
@@ -313,6 +398,10 @@ class RemoteSeat:
     def close(self) -> None:
         """Give the seat up."""
         self._resources.close()
+
+    def interrupt(self) -> None:
+        """Give the seat up while it is being asked, from another thread."""
+        self._connection.close()
 
     def __call__(self, request: Any) -> Any:
         """The Response to a Request; leaving the game gives the seat up.

@@ -10,6 +10,8 @@ protocol's own error.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +21,10 @@ from s2clientprotocol import sc2api_pb2 as sc_pb
 from sc2_envs.batch import entropy
 from sc2_envs.sc2api.data import write_data
 from sc2_envs.sc2api.game_setup import Player, Setup
+from sc2_envs.sc2api.joined import JoinedGame
 from sc2_envs.sc2api.maps import SANDBOX, asked_map, engine_map, local_paths
 from sc2_envs.sc2api.match import Match
-from sc2_envs.sc2api.network import WAIT_SECONDS, LocalNetwork, Network, check_port
+from sc2_envs.sc2api.network import LOOK_INTERVAL, LOOPBACK, WAIT_SECONDS, LocalNetwork, Network, check_port
 from sc2_envs.sc2api.options import problem_of_options
 from sc2_envs.sc2api.playback import Playback
 from sc2_envs.sc2api.replays import MAX_TEXT, Replay, ReplayError, write_replay_info
@@ -63,8 +66,10 @@ class Session:
         self._setup: Setup | None = None if match is None else match.setup
         self._match = match  # that can be joined
         self._view: Seat | Playback | None = None
-        self._host: Callable[[Any], Any] | None = None  # the game that has the other seat, and answers for this one
+        self._joined: JoinedGame | None = None  # of another session, which answers for this one
+        self._records_replay = False  # while one is played back
         self._end_offer: Callable[[], None] = lambda: None
+        self._quitting = threading.Event()
         # each request with the states in which it is possible
         self._handlers: dict[str, tuple[Callable[[Any, Any], None], tuple[int, ...]]] = {
             "ping": (self._ping, _ANY),
@@ -76,7 +81,7 @@ class Session:
             "leave_game": (self._leave_game, _SEEN),
             "start_replay": (self._start_replay, _ANY),
             "replay_info": (self._replay_info, _ANY),
-            "save_replay": (self._save_replay, (_IN_GAME, _ENDED)),
+            "save_replay": (self._save_replay, _SEEN),
             "game_info": (self._game_info, _SEEN),
             "data": (self._data, _SEEN),
             "query": (self._query, _SEEN),
@@ -92,8 +97,8 @@ class Session:
         """The Response to a Request; whatever a client sends, this raises nothing."""
         response = sc_pb.Response()
         try:
-            if self._host is not None and request.WhichOneof("request") not in ("ping", "quit"):
-                response = self._ask_host(request)
+            if self._joined is not None and request.WhichOneof("request") not in ("ping", "quit"):
+                response = self._ask_joined(request)
             else:
                 self._answer(request, response)
         except (RequestRefused, MatchError) as refusal:
@@ -104,6 +109,15 @@ class Session:
             response.id = request.id
         response.status = self.status
         return response
+
+    def interrupt(self) -> None:
+        """Let a request that waits for another player come back at once, from another thread, since this one quits."""
+        self._quitting.set()
+        view, joined = self._view, self._joined
+        if isinstance(view, Seat):
+            view.interrupt()
+        if joined is not None:
+            joined.interrupt()
 
     def _answer(self, request: Any, response: Any) -> None:
         kind = request.WhichOneof("request")
@@ -140,7 +154,7 @@ class Session:
             self._view.match.leave(self._view)
         elif self._view is not None:
             self._view.match.close()
-        self._view = self._match = self._host = None
+        self._view = self._match = self._joined = None
         self.status = _LAUNCHED
 
     # ---- without a game ----
@@ -159,8 +173,8 @@ class Session:
             answer.error = sc_pb.ResponseSaveMap.InvalidMapData
 
     def _quit(self, request: Any, answer: Any) -> None:
-        if self._host is not None:
-            self._ask_host(sc_pb.Request(leave_game=sc_pb.RequestLeaveGame()))
+        if self._joined is not None:
+            self._ask_joined(sc_pb.Request(leave_game=sc_pb.RequestLeaveGame()))
         self._forget()
         self._end_offer()
         self.status = _QUIT
@@ -189,6 +203,10 @@ class Session:
         if self.status == _LAUNCHED:
             if not request.HasField("server_ports"):
                 raise RequestRefused("no game has been created, and there are no ports of one that can be joined")
+            if request.host_ip not in ("", self._network.host, *LOOPBACK):
+                raise RequestRefused(
+                    f"host_ip {request.host_ip[:100]!r}: games are joined at {self._network.host} only"
+                )
             self._join_host(request, answer)
             return
         assert self._setup is not None
@@ -204,7 +222,7 @@ class Session:
             self._offer(match, request.server_ports.game_port)
         self._view = seat
         try:
-            match.wait_for_all()
+            match.wait_for_all(seat)
         except MatchError:
             self._forget()
             self._end_offer()
@@ -216,7 +234,7 @@ class Session:
         """Offer the second seat of a match to the network."""
         guest = Session(self._network, self._wait_seconds, match)
         try:
-            self._end_offer = self._network.offer(port, guest.handle)
+            self._end_offer = self._network.offer(port, guest.handle, guest.interrupt)
         except OSError as error:
             raise RequestRefused(f"server_ports.game_port {port}: {error}") from error
 
@@ -256,30 +274,42 @@ class Session:
         port = request.server_ports.game_port
         try:
             check_port(port)
-            self._host = self._network.find(port, self._wait_seconds)
+            joined, response = self._find_and_join(port, request)
         except ValueError as error:
             answer.error, answer.error_details = sc_pb.ResponseJoinGame.MissingPorts, str(error)
             return
         except (TimeoutError, OSError) as error:
             answer.error, answer.error_details = sc_pb.ResponseJoinGame.NetworkError, str(error)
             return
-        joined = self._ask_host(sc_pb.Request(join_game=request))
-        if joined.error:
-            raise RequestRefused("\n".join(joined.error))
-        answer.CopyFrom(joined.join_game)
+        if response.error:
+            raise RequestRefused("\n".join(response.error))
+        if joined.status == _IN_GAME:
+            self._joined, self.status = joined, _IN_GAME
+        answer.CopyFrom(response.join_game)
 
-    def _ask_host(self, request: Any) -> Any:
-        assert self._host is not None
+    def _find_and_join(self, port: int, request: Any) -> tuple[JoinedGame, Any]:
+        """The game whose second seat is offered at a port, and its Response to the join."""
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            joined = JoinedGame(self._network.find(port, max(0.0, deadline - time.monotonic()), self._quitting))
+            try:
+                return joined, joined.ask(sc_pb.Request(join_game=request))
+            except ConnectionError:  # that offer was just over: perhaps there is another one
+                if time.monotonic() > deadline or self._quitting.wait(LOOK_INTERVAL):
+                    raise
+
+    def _ask_joined(self, request: Any) -> Any:
+        assert self._joined is not None
         try:
-            response = self._host(request)
+            response = self._joined.ask(request)
         except (ConnectionError, TimeoutError) as error:
-            self._host, self.status = None, _LAUNCHED
-            if request.HasField("leave_game"):  # then it has been left
-                return sc_pb.Response(leave_game=sc_pb.ResponseLeaveGame())
-            raise RequestRefused(f"the game that was joined does not answer any more: {error}") from error
-        self.status = response.status
-        if self.status in (_LAUNCHED, _INIT_GAME):  # the game was left, or could not be joined
-            self._host, self.status = None, _LAUNCHED
+            self.status = self._joined.status
+            if self.status == _LAUNCHED:
+                self._joined = None
+            raise RequestRefused(str(error)) from error
+        self.status = self._joined.status
+        if self.status == _LAUNCHED:  # the game was left
+            self._joined = None
         return response
 
     # ---- what stays the same during a game ----
@@ -331,6 +361,7 @@ class Session:
             answer.error, answer.error_details = errors.InvalidObservedPlayerId, str(error)
             return
         self._forget()
+        self._records_replay = request.record_replay
         self._view = playback
         self.status = _IN_REPLAY
 
@@ -341,9 +372,9 @@ class Session:
             write_replay_info(replay, answer)
 
     def _save_replay(self, request: Any, answer: Any) -> None:
-        if isinstance(self._view, Playback):
-            raise RequestRefused("a replay that is played back is not recorded again")
-        answer.data = self._playing.match.replay().to_bytes()
+        if isinstance(self._view, Playback) and not self._records_replay:
+            raise RequestRefused("a replay is not recorded again, unless start_replay asks for it by record_replay")
+        answer.data = self._seen.replay().to_bytes()
 
     def _obs_action(self, request: Any, answer: Any) -> None:
         assert isinstance(self._view, Playback)
