@@ -63,7 +63,9 @@ def test_tables_and_numbers_of_a_result_agree(numbers):
 @pytest.mark.parametrize("page", result_tables.PAGES, ids=identifier)
 def test_tables_of_a_page_are_those_of_the_results(page):
     text = page.read_text(encoding="utf-8")
-    assert result_tables.renew(text) == text, f"{identifier(page)} and benchmark/results differ: python docs/result_tables.py"
+    assert result_tables.renew(text) == text, (
+        f"{identifier(page)} and benchmark/results differ: python docs/result_tables.py"
+    )
 
 
 def test_headline_figures_stand_in_the_results_that_they_link_to():
