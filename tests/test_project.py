@@ -283,10 +283,11 @@ SHARED = {
     "random streams": ("TRAINING", "ACTION_NOISE", "EVALUATION", "EVALUATION_NOISE", "stream_seeds", "uniforms"),
     "the network": ("layer_init", "Planes", "Agent"),
     "the action": ("sample_index", "given_function", "sample_actions", "log_prob_and_entropy"),
-    "play": ("Rollout", "play", "check_rows"),
-    "the loss": ("n_step_returns", "accumulate_gradient"),
-    "games and evaluation": ("env_keywords", "make_envs", "evaluate", "film"),
-    "checkpoints": ("FIXED_ARGS", "OF_THE_CHECKPOINT"),
+    "play": ("Rollout", "ForwardPass", "play", "check_rows"),
+    "the loss": ("n_step_returns",),
+    "games and evaluation": ("EVALUATION_METRICS", "env_keywords", "make_envs", "film"),
+    "the run folder": ("start_run", "end_run"),
+    "checkpoints": ("CHECKPOINT_ARGS", "Counters", "save_games", "resume_games", "save_checkpoint", "resume"),
 }
 SHARED_NAMES = [name for names in SHARED.values() for name in names]
 
