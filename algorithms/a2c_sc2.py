@@ -526,8 +526,10 @@ def evaluate_and_film(agent, args, video_path: Path, device, stop) -> tuple[dict
 
 
 # --- runs and checkpoints --------------------------------------------------------------------------------------------
-CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")  # of the games and the network
-FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps")  # a resumed run keeps them
+ALGORITHM = "a2c"  # what a checkpoint is of: other weights would not fit, or mean something else
+# the games and the network: an evaluation takes them from the checkpoint; a resumed run cannot change the fixed ones
+CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")
+FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps")
 
 
 @dataclass
@@ -580,6 +582,7 @@ def resume_games(games: dict, envs: SC2VectorEnv, rollout: Rollout) -> None:
 def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
     """Write a checkpoint into the run folder; `games` are those of each process, from `save_games`."""
     checkpoint = {
+        "algorithm": ALGORITHM,
         "agent": agent.state_dict(),
         "optimizer": optimizer.state_dict(),
         **asdict(counters),
@@ -591,6 +594,15 @@ def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, e
     }
     run.result |= {"env_steps": counters.global_step, "training_seconds": counters.training_seconds}
     run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
+
+
+def read_checkpoint(path: str | Path) -> dict:
+    """A checkpoint of this algorithm, on the CPU; that of another one is refused."""
+    checkpoint = runs.read_checkpoint(path)
+    made_by = checkpoint.get("algorithm", "an algorithm that it does not name")
+    if made_by != ALGORITHM:
+        raise SystemExit(f"{path} is a checkpoint of {made_by}; {Path(__file__).name} takes those of {ALGORITHM} only")
+    return checkpoint
 
 
 def resume(checkpoint: dict, agent, optimizer) -> Counters:
@@ -635,7 +647,7 @@ def train(args, device, stop) -> dict:
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
     folder, checkpoint_path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
     if checkpoint_path:
-        runs.refuse_other_args(checkpoint_path, runs.read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
+        runs.refuse_other_args(checkpoint_path, read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
 
     # the games, the network, the storage
     envs = make_envs(args, args.num_envs)
@@ -711,7 +723,7 @@ def train(args, device, stop) -> dict:
 
 def evaluate_checkpoint(args, device, stop) -> dict:
     # the games and the network are the checkpoint's; seed, number of episodes, and a video or not are what is asked now
-    saved = runs.read_checkpoint(args.evaluate)["args"]
+    saved = read_checkpoint(args.evaluate)["args"]
     args = replace(args, **{name: saved[name] for name in CHECKPOINT_ARGS})
     envs = make_envs(args, 1)
     spaces = envs.single_observation_space, envs.single_action_space

@@ -759,15 +759,10 @@ def evaluate_and_film(agent, args, video_path: Path, device, stop, ranks) -> tup
 
 
 # --- runs and checkpoints --------------------------------------------------------------------------------------------
-CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")  # of the games and the network
-FIXED_ARGS = (
-    *CHECKPOINT_ARGS,
-    "seed",
-    "num_envs",
-    "num_steps",
-    "optimizer",
-    "optimizer_eps",
-)  # a resumed run keeps them
+ALGORITHM = "a2c"  # what a checkpoint is of: other weights would not fit, or mean something else
+# the games and the network: an evaluation takes them from the checkpoint; a resumed run cannot change the fixed ones
+CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")
+FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps", "optimizer", "optimizer_eps")
 
 
 @dataclass
@@ -820,6 +815,7 @@ def resume_games(games: dict, envs: SC2VectorEnv, rollout: Rollout) -> None:
 def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
     """Write a checkpoint into the run folder; `games` are those of each process, from `save_games`."""
     checkpoint = {
+        "algorithm": ALGORITHM,
         "agent": agent.state_dict(),
         "optimizer": optimizer.state_dict(),
         **asdict(counters),
@@ -831,6 +827,15 @@ def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, e
     }
     run.result |= {"env_steps": counters.global_step, "training_seconds": counters.training_seconds}
     run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
+
+
+def read_checkpoint(path: str | Path) -> dict:
+    """A checkpoint of this algorithm, on the CPU; that of another one is refused."""
+    checkpoint = runs.read_checkpoint(path)
+    made_by = checkpoint.get("algorithm", "an algorithm that it does not name")
+    if made_by != ALGORITHM:
+        raise SystemExit(f"{path} is a checkpoint of {made_by}; {Path(__file__).name} takes those of {ALGORITHM} only")
+    return checkpoint
 
 
 def resume(checkpoint: dict, agent, optimizer) -> Counters:
@@ -845,7 +850,7 @@ def find_run(args) -> bytes:
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
     folder, path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
     if path:
-        runs.refuse_other_args(path, runs.read_checkpoint(path), asdict(args), FIXED_ARGS)
+        runs.refuse_other_args(path, read_checkpoint(path), asdict(args), FIXED_ARGS)
     return json.dumps([str(folder), path and str(path)]).encode()
 
 
@@ -1036,7 +1041,7 @@ def save(run, args, counters, agent, optimizer, envs, rollout, ranks) -> None:
 
 def evaluate_checkpoint(args, device, stop, ranks) -> dict:
     # the games and the network are the checkpoint's; seed, number of episodes, and a video or not are what is asked now
-    saved = json.loads(ranks.from_first(lambda: json.dumps(runs.read_checkpoint(args.evaluate)["args"]).encode()))
+    saved = json.loads(ranks.from_first(lambda: json.dumps(read_checkpoint(args.evaluate)["args"]).encode()))
     args = replace(args, **{name: saved[name] for name in CHECKPOINT_ARGS})
     envs = make_envs(args, 1)
     checkpoint = from_bytes(ranks.from_first(read_to_evaluate, args.evaluate, envs))

@@ -1,5 +1,7 @@
 """The A2C files in one process: their mathematics against slow loops, and what a run leaves behind."""
 
+import contextlib
+import importlib.machinery
 import importlib.util
 import json
 import math
@@ -8,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -528,6 +532,34 @@ def test_tracking_needs_its_package(module, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+class Wandb(types.ModuleType):
+    """What a run asks of Weights and Biases, noted."""
+
+    def __init__(self):
+        super().__init__("wandb")
+        self.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+        self.calls = []
+
+    def init(self, **settings):
+        self.calls.append(("init", settings["name"], settings["config"]["seed"]))
+
+    def finish(self):
+        self.calls.append(("finish",))
+
+
+@both
+@pytest.mark.parametrize("fails", [False, True])
+def test_tracking_ends_with_the_run_also_with_one_that_fails(module, tmp_path, monkeypatch, fails):
+    wandb = Wandb()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    args = small(module, tmp_path, track=True, seed=7, env_id="SC2MoveToBeacon-v0")
+    if fails:
+        args = replace(args, env_id="probe_env:ProbeNanReward-v0")
+    with pytest.raises(FloatingPointError) if fails else contextlib.nullcontext():
+        module.main(args)
+    assert wandb.calls == [("init", "run", 7), ("finish",)]
+
+
 @both
 def test_one_game_and_one_step(module, tmp_path):
     args = small(module, tmp_path, num_envs=1, num_steps=1, total_timesteps=4)
@@ -743,6 +775,20 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / "notes.pt").write_text("no checkpoint")
     with pytest.raises(SystemExit, match="notes.pt is not a checkpoint"):
         runs.read_checkpoint(tmp_path / "notes.pt")
+
+
+@both
+@pytest.mark.parametrize("use", ["evaluate", "resume"])
+@pytest.mark.parametrize("made_by", ["ppo", None])
+def test_a_checkpoint_of_another_algorithm_is_refused_and_both_are_named(module, tmp_path, use, made_by):
+    path = module.main(small(module, tmp_path, total_timesteps=15))["checkpoint"]
+    checkpoint = torch.load(path, weights_only=True)
+    assert checkpoint.pop("algorithm") == "a2c"
+    checkpoint["args"] = {"env_id": "SC2MoveToBeacon-v0"}  # none of those that are read next
+    torch.save(checkpoint | ({"algorithm": made_by} if made_by else {}), path)
+    named = made_by or "an algorithm that it does not name"
+    with pytest.raises(SystemExit, match=rf"is a checkpoint of {named}; {module.__name__}.py takes those of a2c only"):
+        module.main(small(module, tmp_path, **{use: path}))
 
 
 def test_the_config_of_a_resumed_run_keeps_both(tmp_path):
