@@ -13,8 +13,9 @@ Learning"). `a2c_sc2_multigpu.py` is the same over many processes, with more opt
 import importlib.util
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -23,11 +24,12 @@ import torch.nn as nn
 import torch.nn.functional as F
 import tyro
 from gymnasium.vector import AutoresetMode
+from torch import Tensor
 
-from sc2_envs import runs
+from sc2_envs import SC2VectorEnv, runs
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION
-from sc2_envs.features import resolve_layers
+from sc2_envs.features import Layer
 
 
 @dataclass
@@ -134,7 +136,7 @@ def uniforms(keys: np.ndarray, step: int, number: int) -> np.ndarray:
 
 
 # --- the network -----------------------------------------------------------------------------------------------------
-def layer_init(layer, std=2**0.5, bias_const=0.0):
+def layer_init(layer: nn.Module, std: float = 2**0.5, bias_const: float = 0.0) -> nn.Module:
     nn.init.orthogonal_(layer.weight, std)
     if layer.bias is not None:
         nn.init.constant_(layer.bias, bias_const)
@@ -142,17 +144,17 @@ def layer_init(layer, std=2**0.5, bias_const=0.0):
 
 
 class Planes(nn.Module):
-    """Feature layers (N, C, H, W) uint8 -> float planes, 0 where there is nothing: amounts become 0 to 1, a few
-    categories one plane each, many categories (unit types) a few learnt planes."""
+    """Feature layers (N, C, H, W) uint8 -> float planes (N, P, H, W), 0 where there is nothing: amounts become 0 to 1,
+    a few categories one plane each, many categories (unit types) a few learnt planes."""
 
-    def __init__(self, layers, max_one_hot=8, embedding_size=3):
+    def __init__(self, layers: tuple[Layer, ...], max_one_hot: int = 8, embedding_size: int = 3):
         super().__init__()
         self.layers = layers
         many = [layer.name for layer in layers if layer.categorical and layer.scale > max_one_hot]
         self.embeddings = nn.ModuleDict({name: nn.Embedding(256, embedding_size, padding_idx=0) for name in many})
         self.register_buffer("categories", torch.arange(1, max_one_hot, dtype=torch.uint8), persistent=False)
 
-    def forward(self, x, dtype):
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         planes = []
         for values, layer in zip(x.unbind(1), self.layers, strict=True):
             if layer.name in self.embeddings:
@@ -163,7 +165,7 @@ class Planes(nn.Module):
                 planes.append(values[..., None].to(dtype) / (min(layer.scale, 256) - 1))
         return torch.cat(planes, -1).permute(0, 3, 1, 2)  # NCHW in channels-last memory: no copy
 
-    def channels(self):
+    def channels(self) -> int:
         return self(torch.zeros(1, len(self.layers), 1, 1, dtype=torch.uint8), torch.float32).shape[1]
 
 
@@ -172,15 +174,18 @@ class Agent(nn.Module):
     for each argument, which has an output of its own for every function that takes it. Spatial heads are 1x1
     convolutions: a pixel's logit comes from what is seen around that pixel, and a little more where a unit is seen."""
 
-    def __init__(self, observation_space, action_set, hidden_size=128, pooled=4):
+    def __init__(self, envs: SC2VectorEnv, hidden_size: int = 128, pooled: int = 4):
         super().__init__()
+        action_set, space = envs.action_set, envs.single_observation_space
         self.arguments, self.sizes, self.pooled = action_set.arguments, action_set.nvec[1:].tolist(), pooled
-        vector_size = observation_space["player"].shape[0] + observation_space["available_actions"].shape[0]
+        vector_size = space["player"].shape[0] + space["available_actions"].shape[0]
         self.planes, self.convolutions, self.broadcast = nn.ModuleDict(), nn.ModuleDict(), nn.ModuleDict()
         self.owner = {}  # index of the layer that says whose unit a pixel shows
-        for name in ("screen", "minimap"):
-            layers = resolve_layers("default", name)
-            self.owner[name] = [layer.name for layer in layers].index("player_relative")
+        for name, layers in (("screen", envs.screen_layers), ("minimap", envs.minimap_layers)):
+            names = [layer.name for layer in layers]
+            if "player_relative" not in names:
+                raise ValueError(f"{name}_layers {names}: the agent needs player_relative too, to see where units are")
+            self.owner[name] = names.index("player_relative")
             self.planes[name] = Planes(layers)
             channels = self.planes[name].channels()
             # a minimap that no function points to is only summarised, for which half its resolution does
@@ -205,9 +210,13 @@ class Agent(nn.Module):
             self.argument[name] = layer_init(head, std=0.01)
         self.to(memory_format=torch.channels_last)
 
-    def forward(self, observation):
-        """Logits and values (N,). Logits are a list: of the functions (N, F), -inf for illegal ones, then for each
-        argument (N, functions that take it, size)."""
+    def forward(self, observation: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+        """Logits and values of N observations.
+
+        Returns:
+            The logits of the functions, (N, F), -inf for illegal ones, followed by those of each argument,
+            (N, functions that take it, size of the argument); and the values, (N,).
+        """
         dtype = self.value.weight.dtype
         available = observation["available_actions"].bool()
         vector = torch.cat([observation["player"].to(dtype), available.to(dtype)], 1)
@@ -233,23 +242,24 @@ class Agent(nn.Module):
 
 
 # --- the action: a function, then each of its arguments on its own --------------------------------------------------
-def sample_index(logits, uniform):
+def sample_index(logits: Tensor, uniform: Tensor) -> Tensor:
     """The index whose slice of the cumulative distribution holds `uniform`, (N,); one of logit -inf has no slice."""
     cumulative = logits.softmax(-1).double().cumsum(-1)
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1)
 
 
-def given_function(logits, function, argument_mask):
+def given_function(logits: list[Tensor], function: Tensor, argument_mask: Tensor) -> list[Tensor]:
     """Logits of each component of the action, (N, size), for these functions (N,).
 
-    `argument_mask[f, a]` says whether function f takes argument a. Where it does not, the logits mean nothing.
+    `argument_mask[f, a]`, (F, A) bool, says whether function f takes argument a. Where it does not, the logits mean
+    nothing.
     """
     rows = (argument_mask.cumsum(0) - 1).clamp(min=0)[function]  # (N, A): place of f among those that take a
     games = torch.arange(len(function), device=function.device)
     return [logits[0], *(component[games, row] for component, row in zip(logits[1:], rows.unbind(1), strict=True))]
 
 
-def sample_actions(logits, uniform, argument_mask):
+def sample_actions(logits: list[Tensor], uniform: Tensor | None, argument_mask: Tensor) -> Tensor:
     """Action (N, 1 + A) from the agent's logits and a uniform number a component, (N, 1 + A); None: the likeliest."""
 
     def choose(component, i):
@@ -260,8 +270,11 @@ def sample_actions(logits, uniform, argument_mask):
     return torch.stack([function, *(choose(component, i) for i, component in enumerate(arguments, 1))], 1)
 
 
-def log_prob_and_entropy(logits, action, argument_mask, norm_ent=False):
-    """Log-probability of the action and entropy of the policy, (N,) each; both count only what the function uses.
+def log_prob_and_entropy(
+    logits: list[Tensor], action: Tensor, argument_mask: Tensor, norm_ent: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of the action (N, 1 + A) and entropy of the policy, (N,) each; both count only what the function
+    uses.
 
     An argument that the function does not take changes nothing in the game, so it gets no gradient: the screen head
     learns nothing from a no-op.
@@ -278,8 +291,10 @@ def log_prob_and_entropy(logits, action, argument_mask, norm_ent=False):
 
 
 # --- returns ---------------------------------------------------------------------------------------------------------
-def n_step_returns(reward, terminated, truncated, next_value, gamma, gae_lambda=1.0):
-    """Discounted returns, all arguments (T, B). With gae_lambda < 1 those of TD(lambda): minus the value, they are GAE.
+def n_step_returns(
+    reward: Tensor, terminated: Tensor, truncated: Tensor, next_value: Tensor, gamma: float, gae_lambda: float = 1.0
+) -> Tensor:
+    """Discounted returns, all tensors (T, B). With gae_lambda < 1 those of TD(lambda): minus the value, they are GAE.
 
     next_value[t] is the value of the state that step t led to: of the final observation where the episode ended
     there. A truncated step is worth what would have followed it; a terminated one is followed by nothing.
@@ -295,11 +310,21 @@ def n_step_returns(reward, terminated, truncated, next_value, gamma, gae_lambda=
     return returns
 
 
-# --- play and learn --------------------------------------------------------------------------------------------------
+# --- play ------------------------------------------------------------------------------------------------------------
 class Rollout:
-    """A batch of T steps x B games, allocated once; the games write their observations straight into it."""
+    """A batch of T steps x B games, allocated once; the games write their observations straight into it.
 
-    def __init__(self, envs, num_steps, env_indices):
+    observation: by name, (T + 1, B, ...): the last row is what the last step led to, the first row of the next rollout
+    action: (T, B, 1 + A) int64
+    reward: (T, B) float32
+    terminated, truncated: (T, B) bool
+    valid: (T, B) bool, False where a game only reset itself: nothing to learn, and no step
+    ended: (B,) bool, games whose next step is such a reset
+    episodes: (return, length) of those that ended in this rollout
+    invalid_actions: how many actions of this rollout the game refused
+    """
+
+    def __init__(self, envs: SC2VectorEnv, num_steps: int):
         shape = (num_steps, envs.num_envs)
         self.observation = {
             name: np.zeros((num_steps + 1, envs.num_envs, *space.shape), space.dtype)
@@ -309,37 +334,52 @@ class Rollout:
         self.reward = np.zeros(shape, np.float32)
         self.terminated = np.zeros(shape, bool)
         self.truncated = np.zeros(shape, bool)
-        self.valid = np.zeros(shape, bool)  # False where a game only reset itself: nothing to learn, not a step
-        self.env_index = np.tile(np.asarray(env_indices, np.int64), (num_steps, 1))
-        self.policy_version = np.zeros(shape, np.int64)
-        self.ended = np.zeros(envs.num_envs, bool)  # games whose next step is such a reset
-        self.episodes = []  # (return, length) of those that ended in this rollout
+        self.valid = np.zeros(shape, bool)
+        self.ended = np.zeros(envs.num_envs, bool)
+        self.episodes: list[tuple[float, int]] = []
         self.invalid_actions = 0
 
-    def observe(self, t, device):
+    def start_from(self, observation: dict[str, np.ndarray]) -> None:
+        """The next rollout begins with this observation of all games."""
+        for name, array in self.observation.items():
+            array[-1] = observation[name]
+
+    def observe(self, t: int, device: torch.device) -> dict[str, Tensor]:
+        """The observations that step t acted on, by name, (B, ...)."""
         return {name: torch.from_numpy(array[t]).to(device) for name, array in self.observation.items()}
 
 
-def play(envs, agent, rollout, noise_keys, env_step, policy_version, device, norm_ent=False):
-    """Fill the rollout. Returns (log-probability, entropy, value) of every step, (B,) each, with their graphs: the
-    update goes backward through the very pass that chose the action, so the network runs once a step and not twice."""
+class ForwardPass(NamedTuple):
+    """What the network said when it chose the actions of one step, (B,) each, with the graph that leads back to the
+    weights: the update goes backward through this very pass, so the network runs once a step and not twice."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    value: Tensor
+
+
+def play(envs, agent, rollout, noise_keys, env_step, device, norm_ent=False) -> list[ForwardPass]:
+    """Play T steps of every game into the rollout. Returns the forward pass of each step, for the update.
+
+    noise_keys: (B,) uint64, the streams of the action noise; env_step: how many steps each game has behind it
+    """
     argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
     rollout.episodes, rollout.invalid_actions = [], 0
     for array in rollout.observation.values():
         array[0] = array[-1]
-    scores = []
+    passes = []
     for t in range(len(rollout.reward)):
         check_rows(rollout, t, env_step)
         logits, value = agent(rollout.observe(t, device))
         noise = torch.from_numpy(uniforms(noise_keys, env_step + t, len(logits))).to(device)
         action = sample_actions(logits, noise, argument_mask)
-        scores.append((*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
+        passes.append(ForwardPass(*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
 
         rollout.action[t] = action.cpu()
         out = {name: array[t + 1] for name, array in rollout.observation.items()}
         _, reward, terminated, truncated, info = envs.step(rollout.action[t], out=out)
         rollout.reward[t], rollout.terminated[t], rollout.truncated[t] = reward, terminated, truncated
-        rollout.valid[t], rollout.policy_version[t] = ~rollout.ended, policy_version
+        rollout.valid[t] = ~rollout.ended
         rollout.ended = terminated | truncated
         rollout.invalid_actions += int((info["invalid_action"] & rollout.valid[t]).sum())
         ends = np.flatnonzero(rollout.ended)
@@ -347,10 +387,10 @@ def play(envs, agent, rollout, noise_keys, env_step, policy_version, device, nor
             info["episode_return"][ends].tolist(), info["episode_length"][ends].tolist(), strict=True
         )
     check_rows(rollout, len(rollout.reward), env_step)
-    return scores
+    return passes
 
 
-def check_rows(rollout, t, env_step):
+def check_rows(rollout: Rollout, t: int, env_step: int) -> None:
     """Stop where the first bad number comes from; later it would be an error of something else."""
     good = {
         "offers no legal function": rollout.observation["available_actions"][t].any(-1),
@@ -361,32 +401,63 @@ def check_rows(rollout, t, env_step):
         if not rows.all():
             i = int(rows.argmin())
             after = f" after action {rollout.action[t - 1, i].tolist()}" if t else ""
-            raise FloatingPointError(f"env {rollout.env_index[0, i]} {problem} at its step {env_step + t}{after}")
+            raise FloatingPointError(f"env {i} {problem} at its step {env_step + t}{after}")
 
 
-def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, value_loss=F.mse_loss, unit=1.0):
+# --- learn -----------------------------------------------------------------------------------------------------------
+def accumulate_gradient(passes, returns, advantage, valid, ent_coef, vf_coef, unit) -> Tensor:
     """Add the gradient of the loss, a mean over the valid steps, to the parameters; values count in `unit`s of reward.
 
     Returns policy loss, value loss (per squared reward) and entropy, (3,). One step's games at a time: small pieces
     stay in the cache, and each frees its graph.
     """
     sums = 0.0
-    for t, (log_prob, entropy, value) in enumerate(scores):
+    for t, (log_prob, entropy, value) in enumerate(passes):
         weight = valid[t].to(value) / valid.sum().clamp(min=1)
         pg_loss = -(advantage[t] * log_prob * weight).sum()
-        v_loss = (value_loss(value / unit, returns[t] / unit, reduction="none") * weight).sum()
+        v_loss = (F.mse_loss(value / unit, returns[t] / unit, reduction="none") * weight).sum()
         entropy_bonus = (entropy * weight).sum()
         (pg_loss + vf_coef * v_loss - ent_coef * entropy_bonus).backward()
         sums = sums + torch.stack([pg_loss, v_loss * unit**2, entropy_bonus]).detach()
     return sums
 
 
+def learn(agent, optimizer, rollout, passes, args, ent_coef, device) -> dict[str, float]:
+    """One update from a rollout and the forward passes that chose its actions. Returns the metrics of the losses."""
+    with torch.no_grad():
+        value = torch.stack([step.value for step in passes])
+        last_value = agent(rollout.observe(-1, device))[1]
+        next_value = torch.cat([value[1:], last_value[None]])
+        arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
+        reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
+        returns = n_step_returns(reward, terminated, truncated, next_value, args.gamma, args.gae_lambda)
+        advantage = returns - value
+        used = advantage[valid]
+        if args.norm_adv and len(used) > 1:
+            advantage = (advantage - used.mean()) / (used.std(correction=0) + 1e-8)
+        unit = max(1.0, (used**2).mean().sqrt().item()) if args.norm_value_loss and len(used) else 1.0
+
+    optimizer.zero_grad()
+    losses = accumulate_gradient(passes, returns, advantage, valid, ent_coef, args.vf_coef, unit)
+    grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
+    names = ("losses/policy_loss", "losses/value_loss", "losses/entropy", "losses/grad_norm")
+    metrics = dict(zip(names, [*losses.tolist(), grad_norm.item()], strict=True))
+    if not np.isfinite(list(metrics.values())).all():
+        raise FloatingPointError(f"an update with {metrics} was not made; a lower --learning-rate may help")
+    if len(used):  # with nothing to learn from, momentum alone would move the weights
+        optimizer.step()
+    return metrics
+
+
 # --- games, evaluation and video -------------------------------------------------------------------------------------
-def env_keywords(args):
+EVALUATION_METRICS = {"sampled": "eval/episodic_return", "greedy": "eval/episodic_return_greedy"}  # by policy
+
+
+def env_keywords(args) -> dict:
     return {"screen_size": args.screen_size, "minimap_size": args.minimap_size, "step_mul": args.step_mul}
 
 
-def make_envs(args, num_envs):
+def make_envs(args, num_envs: int) -> SC2VectorEnv:
     envs = gym.make_vec(args.env_id, num_envs=num_envs, **env_keywords(args))
     # a game that has ended resets itself in its next step, so an end's observation is the next row of the rollout
     assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP, envs.metadata
@@ -394,18 +465,18 @@ def make_envs(args, num_envs):
 
 
 @torch.no_grad()
-def evaluate(agent, args, episodes, greedy, device, go_on):
-    """Returns of the episodes of these numbers, a game each, so that short ones do not count more often.
+def evaluate(agent, args, greedy: bool, device, stop) -> list[float]:
+    """Returns of the episodes of an evaluation, a game each, so that short ones do not count more often.
 
-    Their seeds are a branch that training never uses. `go_on(running)` says whether to play on.
+    Their seeds are a branch that training never uses. A signal ends it early.
     """
-    envs = make_envs(args, max(1, len(episodes)))
-    seeds = stream_seeds(args.seed, episodes or [0], EVALUATION)
-    noise_keys = np.array(stream_seeds(args.seed, episodes or [0], EVALUATION_NOISE), np.uint64)
+    episodes = range(args.eval_episodes)
+    envs = make_envs(args, len(episodes))
+    noise_keys = np.array(stream_seeds(args.seed, episodes, EVALUATION_NOISE), np.uint64)
     argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
-    observation, _ = envs.reset(seed=seeds)
-    returns, running, step = np.zeros(envs.num_envs), np.full(envs.num_envs, bool(episodes)), 0
-    while go_on(bool(running.any())):
+    observation, _ = envs.reset(seed=stream_seeds(args.seed, episodes, EVALUATION))
+    returns, running, step = np.zeros(len(episodes)), np.ones(len(episodes), bool), 0
+    while running.any() and not stop.requested:
         logits, _ = agent({name: torch.from_numpy(array).to(device) for name, array in observation.items()})
         noise = None if greedy else torch.from_numpy(uniforms(noise_keys, step, len(logits))).to(device)
         action = sample_actions(logits, noise, argument_mask).cpu().numpy()
@@ -414,12 +485,12 @@ def evaluate(agent, args, episodes, greedy, device, go_on):
         running &= ~(terminated | truncated)
         step += 1
     envs.close()
-    return returns[: len(episodes)].tolist()
+    return returns.tolist()
 
 
 @torch.no_grad()
-def film(agent, args, path, device):
-    """An episode of the sampled policy as a video. Returns the path of the file."""
+def film(agent, args, path: Path, device) -> str | None:
+    """An episode of the sampled policy as a video. Returns the path of the file, None where it cannot be written."""
     env = gym.make(args.env_id, render_mode="rgb_array", **env_keywords(args))
     noise_keys = np.array(stream_seeds(args.seed, [0], EVALUATION_NOISE), np.uint64)
     observation, _ = env.reset(seed=stream_seeds(args.seed, [0], EVALUATION)[0])
@@ -433,10 +504,115 @@ def film(agent, args, path, device):
         frames.append(env.render())
         ended = terminated or truncated
     env.close()
-    return str(runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul))  # four times as fast as the game
+    try:
+        video = runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul)  # four times as fast as the game
+    except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
+        print(f"no video: {error}", file=sys.stderr)
+        return None
+    print(f"video        {video}")
+    return str(video)
 
 
-def check_args(args):
+def evaluate_and_film(agent, args, video_path: Path, device, stop) -> tuple[dict, str | None]:
+    """Returns the evaluation, by policy, and the path of a video; a signal leaves out what is to come."""
+    evaluation = {}
+    for policy in EVALUATION_METRICS if args.eval_episodes else ():
+        returns = evaluate(agent, args, policy == "greedy", device, stop)
+        if stop.requested:
+            return evaluation, None
+        evaluation[policy] = runs.summary(returns)
+        print(f"{policy:7} policy: {runs.summary_line(evaluation[policy])}")
+    return evaluation, film(agent, args, video_path, device) if args.capture_video else None
+
+
+# --- runs and checkpoints --------------------------------------------------------------------------------------------
+ALGORITHM = "a2c"  # what a checkpoint is of: other weights would not fit, or mean something else
+# the games and the network: an evaluation takes them from the checkpoint; a resumed run cannot change the fixed ones
+CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")
+FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps")
+
+
+@dataclass
+class Counters:
+    """How far a run is."""
+
+    update: int = 0
+    env_step: int = 0  # steps of each game, resets included: they count the action noise
+    global_step: int = 0  # steps learnt from, of all games together
+    training_seconds: float = 0.0  # without compilation and evaluation
+
+
+def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> runs.Run:
+    """Open the run folder, and with --track a run at Weights and Biases, which gets what TensorBoard gets."""
+    if args.track:
+        import wandb
+
+        folder.mkdir(parents=True, exist_ok=True)
+        name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
+        wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
+    return runs.Run(folder, config, resumed_at)
+
+
+def end_run(args, run: runs.Run) -> None:
+    run.close()
+    if args.track:
+        import wandb
+
+        wandb.finish()
+
+
+def save_games(envs: SC2VectorEnv, rollout: Rollout) -> dict:
+    """The games half played, and what they last showed. The action noise needs no state: env_step counts it."""
+    return {
+        "envs": torch.frombuffer(bytearray(envs.get_state()), dtype=torch.uint8),
+        "observation": {name: torch.tensor(array[-1]) for name, array in rollout.observation.items()},
+        "ended": torch.tensor(rollout.ended),
+        "torch_random_state": torch.get_rng_state(),
+    }
+
+
+def resume_games(games: dict, envs: SC2VectorEnv, rollout: Rollout) -> None:
+    """The games go on where `save_games` left them."""
+    envs.set_state(games["envs"].numpy().tobytes())
+    rollout.start_from({name: tensor.numpy() for name, tensor in games["observation"].items()})
+    rollout.ended[:] = games["ended"].numpy()
+    torch.set_rng_state(games["torch_random_state"])
+
+
+def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
+    """Write a checkpoint into the run folder; `games` are those of each process, from `save_games`."""
+    checkpoint = {
+        "algorithm": ALGORITHM,
+        "agent": agent.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        **asdict(counters),
+        "args": asdict(args),
+        "observation_space": str(envs.single_observation_space),
+        "action_space": str(envs.single_action_space),
+        "engine_version": ENGINE_VERSION,
+        "ranks": games,
+    }
+    run.result |= {"env_steps": counters.global_step, "training_seconds": counters.training_seconds}
+    run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
+
+
+def read_checkpoint(path: str | Path) -> dict:
+    """A checkpoint of this algorithm, on the CPU; that of another one is refused."""
+    checkpoint = runs.read_checkpoint(path)
+    made_by = checkpoint.get("algorithm", "an algorithm that it does not name")
+    if made_by != ALGORITHM:
+        raise SystemExit(f"{path} is a checkpoint of {made_by}; {Path(__file__).name} takes those of {ALGORITHM} only")
+    return checkpoint
+
+
+def resume(checkpoint: dict, agent, optimizer) -> Counters:
+    """Weights and optimizer go on from a checkpoint. Returns how far the run was."""
+    agent.load_state_dict(checkpoint["agent"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    return Counters(**{field.name: checkpoint[field.name] for field in fields(Counters)})
+
+
+def check_args(args) -> None:
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
@@ -455,12 +631,9 @@ def check_args(args):
     runs.check_env_id(args.env_id)
 
 
-FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap_size", "step_mul", "hidden_size")
-OF_THE_CHECKPOINT = tuple(name for name in FIXED_ARGS if name != "seed")
-
-
 # --- the program -----------------------------------------------------------------------------------------------------
 def main(args: Args) -> dict:
+    """Returns what result.json holds; of an evaluation alone, its part."""
     check_args(args)
     device = torch.device("cuda" if args.cuda and torch.cuda.is_available() else "cpu")
     torch.set_num_threads(args.num_threads or torch.get_num_threads())
@@ -470,142 +643,77 @@ def main(args: Args) -> dict:
         return evaluate_checkpoint(args, device, stop) if args.evaluate else train(args, device, stop)
 
 
-def train(args, device, stop):
+def train(args, device, stop) -> dict:
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
     folder, checkpoint_path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
     if checkpoint_path:
-        runs.refuse_other_args(checkpoint_path, runs.read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
+        runs.refuse_other_args(checkpoint_path, read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
 
     # the games, the network, the storage
     envs = make_envs(args, args.num_envs)
-    noise_keys = np.array(stream_seeds(args.seed, range(args.num_envs), ACTION_NOISE), np.uint64)
-    observation, _ = envs.reset(seed=stream_seeds(args.seed, range(args.num_envs)))
-    agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
+    agent = Agent(envs, args.hidden_size).to(device)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
-    rollout = Rollout(envs, args.num_steps, range(args.num_envs))
-    update = env_step = global_step = training_seconds = 0
-    mean_return = None
-
+    noise_keys = np.array(stream_seeds(args.seed, range(args.num_envs), ACTION_NOISE), np.uint64)
+    rollout = Rollout(envs, args.num_steps)
     if checkpoint_path:
-        checkpoint = runs.load_checkpoint(
-            checkpoint_path, envs.single_observation_space, envs.single_action_space, True
-        )
-        agent.load_state_dict(checkpoint["agent"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
-        update, env_step = checkpoint["update"], checkpoint["env_step"]
-        global_step, training_seconds = checkpoint["global_step"], checkpoint["training_seconds"]
-        (state,) = checkpoint["ranks"]
-        envs.set_state(state["envs"].numpy().tobytes())
-        observation = {name: tensor.numpy() for name, tensor in state["observation"].items()}
-        rollout.ended[:] = state["ended"].numpy()
-        torch.set_rng_state(state["torch_random_state"])
-        print(f"continues {checkpoint_path}: {global_step:,} of {args.total_timesteps:,} steps are done")
-    for name, array in rollout.observation.items():
-        array[-1] = observation[name]
+        spaces = envs.single_observation_space, envs.single_action_space
+        checkpoint = runs.load_checkpoint(checkpoint_path, *spaces, resuming=True)
+        counters = resume(checkpoint, agent, optimizer)
+        resume_games(checkpoint["ranks"][0], envs, rollout)
+        print(f"continues {checkpoint_path}: {counters.global_step:,} of {args.total_timesteps:,} steps are done")
+    else:
+        counters = Counters()
+        rollout.start_from(envs.reset(seed=stream_seeds(args.seed, range(args.num_envs)))[0])
 
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     config = runs.describe(asdict(args), args.exp_name, 1, gpu)
-    if args.track:
-        import wandb
-
-        folder.mkdir(parents=True, exist_ok=True)
-        name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
-        wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
-    run = runs.Run(folder, config, global_step if checkpoint_path else None)
-    print(f"{args.num_envs} games x {args.num_steps} steps an update, on {device}; run folder {folder}", flush=True)
+    run = start_run(args, folder, config, counters.global_step if checkpoint_path else None)
     progress = runs.ProgressLine(args.total_timesteps)
-
-    def save():
-        state = {
-            "envs": torch.frombuffer(bytearray(envs.get_state()), dtype=torch.uint8),
-            "observation": {name: torch.tensor(array[-1]) for name, array in rollout.observation.items()},
-            "ended": torch.tensor(rollout.ended),
-            "torch_random_state": torch.get_rng_state(),  # the action noise needs no state: it is counted by env_step
-        }
-        checkpoint = {
-            "agent": agent.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "update": update,
-            "env_step": env_step,
-            "global_step": global_step,
-            "training_seconds": training_seconds,
-            "args": asdict(args),
-            "observation_space": str(envs.single_observation_space),
-            "action_space": str(envs.single_action_space),
-            "engine_version": ENGINE_VERSION,
-            "ranks": [state],
-        }
-        run.result |= {"env_steps": global_step, "training_seconds": training_seconds}
-        run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
-
+    print(f"{args.num_envs} games x {args.num_steps} steps an update, on {device}; run folder {folder}", flush=True)
+    mean_return, late = None, False
     clock = time.perf_counter()  # from here on: making the engine and the network is not training
     try:
-        while global_step < args.total_timesteps and not stop.requested:
-            left = 1 - global_step / args.total_timesteps
+        while counters.global_step < args.total_timesteps and not stop.requested and not late:
+            left = 1 - counters.global_step / args.total_timesteps
             learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
             ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
-            scores = play(envs, agent, rollout, noise_keys, env_step, update, device, args.norm_ent)
-            with torch.no_grad():
-                last_value = agent(rollout.observe(-1, device))[1]
-                value = torch.stack([value for _, _, value in scores])
-                next_value = torch.cat([value[1:], last_value[None]])
-                arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
-                reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
-                returns = n_step_returns(reward, terminated, truncated, next_value, args.gamma, args.gae_lambda)
-                advantage, used = returns - value, (returns - value)[valid]
-                if args.norm_adv and len(used) > 1:
-                    advantage = (advantage - used.mean()) / (used.std(correction=0) + 1e-8)
-                unit = max(1.0, (used**2).mean().sqrt().item()) if args.norm_value_loss and len(used) else 1.0
+            passes = play(envs, agent, rollout, noise_keys, counters.env_step, device, args.norm_ent)
+            losses = learn(agent, optimizer, rollout, passes, args, ent_coef, device)
 
-            optimizer.zero_grad()
-            losses = accumulate_gradient(scores, returns, advantage, valid, ent_coef, args.vf_coef, unit=unit)
-            grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
-            policy_loss, value_loss, entropy, grad_norm = [*losses.tolist(), grad_norm.item()]
-            if not np.isfinite([policy_loss, value_loss, entropy, grad_norm]).all():
-                raise FloatingPointError(
-                    f"update {update} has policy loss {policy_loss}, value loss {value_loss}, entropy {entropy} and "
-                    f"gradient norm {grad_norm}: it was not made. A lower --learning-rate may help"
-                )
-            if len(used):  # with nothing to learn from, momentum alone would move the weights
-                optimizer.step()
-            update += 1
-            env_step += args.num_steps
-            global_step += int(rollout.valid.sum())
+            counters.update += 1
+            counters.env_step += args.num_steps
+            counters.global_step += int(rollout.valid.sum())
             now = time.perf_counter()
-            training_seconds, clock = training_seconds + now - clock, now
+            counters.training_seconds, clock = counters.training_seconds + now - clock, now
 
-            metrics = {
-                "charts/SPS": global_step / training_seconds,
+            metrics = losses | {
+                "charts/SPS": counters.global_step / counters.training_seconds,
                 "charts/learning_rate": learning_rate,
                 "charts/ent_coef": ent_coef,
                 "charts/invalid_actions": rollout.invalid_actions,
-                "losses/policy_loss": policy_loss,
-                "losses/value_loss": value_loss,
-                "losses/entropy": entropy,
-                "losses/grad_norm": grad_norm,
             }
             if rollout.episodes:  # before the first episode has ended there is no point, rather than NaN
                 mean_return, mean_length = np.mean(rollout.episodes, 0).tolist()
                 metrics |= {"charts/episodic_return": mean_return, "charts/episodic_length": mean_length}
-            run.log(global_step, training_seconds, metrics)
-            progress.show(global_step, metrics["charts/SPS"], mean_return)
-            if update % args.checkpoint_every == 0:
-                save()
-            if args.max_training_minutes and training_seconds > 60 * args.max_training_minutes:
-                break
-        save()
+            run.log(counters.global_step, counters.training_seconds, metrics)
+            progress.show(counters.global_step, metrics["charts/SPS"], mean_return)
+            if counters.update % args.checkpoint_every == 0:
+                save_checkpoint(run, args, counters, agent, optimizer, envs, [save_games(envs, rollout)])
+            late = args.max_training_minutes and counters.training_seconds > 60 * args.max_training_minutes
+        save_checkpoint(run, args, counters, agent, optimizer, envs, [save_games(envs, rollout)])
         progress.close()
         if not stop.requested:
-            evaluation, run.result["video"] = report(agent, args, folder, global_step, device, stop)
-            run.result["evaluation"] = evaluation
-            for key, name in (("sampled", "eval/episodic_return"), ("greedy", "eval/episodic_return_greedy")):
-                if key in evaluation:
-                    run.log(global_step, training_seconds, {name: evaluation[key]["mean"]})
+            video_path = folder / "videos" / f"step_{counters.global_step}.mp4"
+            evaluation, video = evaluate_and_film(agent, args, video_path, device, stop)
+            run.result |= {"evaluation": evaluation, "video": video}
+            for policy, summary in evaluation.items():
+                metrics = {EVALUATION_METRICS[policy]: summary["mean"]}
+                run.log(counters.global_step, counters.training_seconds, metrics)
         run.result["status"] = "interrupted" if stop.requested else "finished"
     finally:
         progress.close()
-        run.close()
+        end_run(args, run)
         envs.close()
     if stop.requested:
         print(f"stopped by {stop.requested}; the same command with --resume {run.result['checkpoint']} continues")
@@ -613,36 +721,19 @@ def train(args, device, stop):
     return run.result
 
 
-def report(agent, args, folder, global_step, device, stop):
-    """Evaluate and film the agent. Returns the evaluation and the video's path; a stop leaves out what is to come."""
-    evaluation, video = {}, None
-    for key in ("sampled", "greedy") if args.eval_episodes else ():
-        episodes = range(args.eval_episodes)
-        returns = evaluate(agent, args, episodes, key == "greedy", device, lambda on: on and not stop.requested)
-        if stop.requested:
-            return evaluation, video
-        evaluation[key] = runs.summary(returns)
-        print(f"{key:7} policy: {runs.summary_line(evaluation[key])}")
-    if args.capture_video:
-        try:
-            video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
-            print(f"video        {video}")
-        except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
-            print(f"no video: {error}", file=sys.stderr)
-    return evaluation, video
-
-
-def evaluate_checkpoint(args, device, stop):
-    saved = runs.read_checkpoint(args.evaluate)["args"]
+def evaluate_checkpoint(args, device, stop) -> dict:
     # the games and the network are the checkpoint's; seed, number of episodes, and a video or not are what is asked now
-    args = replace(args, **{name: saved[name] for name in OF_THE_CHECKPOINT})
+    saved = read_checkpoint(args.evaluate)["args"]
+    args = replace(args, **{name: saved[name] for name in CHECKPOINT_ARGS})
     envs = make_envs(args, 1)
-    checkpoint = runs.load_checkpoint(args.evaluate, envs.single_observation_space, envs.single_action_space, False)
-    agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
+    spaces = envs.single_observation_space, envs.single_action_space
+    checkpoint = runs.load_checkpoint(args.evaluate, *spaces, resuming=False)
+    agent = Agent(envs, args.hidden_size).to(device)
     agent.load_state_dict(checkpoint["agent"])
     envs.close()
-    folder, global_step = Path(args.evaluate).parent.parent, checkpoint["global_step"]
-    evaluation, video = report(agent, args, folder, global_step, device, stop)
+    global_step = checkpoint["global_step"]
+    video_path = Path(args.evaluate).parent.parent / "videos" / f"step_{global_step}.mp4"
+    evaluation, video = evaluate_and_film(agent, args, video_path, device, stop)
     return {"evaluation": evaluation, "video": video, "checkpoint": args.evaluate, "env_steps": global_step}
 
 

@@ -18,10 +18,10 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -31,11 +31,12 @@ import torch.nn as nn
 import torch.nn.functional as F
 import tyro
 from gymnasium.vector import AutoresetMode
+from torch import Tensor
 
-from sc2_envs import runs
+from sc2_envs import SC2VectorEnv, runs
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION
-from sc2_envs.features import resolve_layers
+from sc2_envs.features import Layer
 
 
 @dataclass
@@ -155,19 +156,18 @@ class Ranks:
             raise SystemExit(f"rank {self.rank} of {self.size}: ranks are numbered from 0 to {self.size - 1}")
         self.calls, self.first = 0, self.rank == 0
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         if self.first:
             print(text, flush=True)
 
-    def join(self, device, timeout_minutes):
+    def join(self, device: torch.device, timeout_minutes: float) -> None:
         """Meet the other ranks. NCCL carries GPUs' tensors where each rank has a GPU of its own, Gloo all else."""
         timeout, patience = timedelta(minutes=timeout_minutes), 60 * timeout_minutes
         if self.size == 1:
             store = dist.HashStore()
         else:
-            serves = (
-                self.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-            )  # torchrun serves it itself
+            # torchrun serves it itself
+            serves = self.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
             try:
                 store = dist.TCPStore(self.address, self.port, None, serves, timeout=timeout, wait_for_workers=False)
             except RuntimeError as error:
@@ -188,7 +188,7 @@ class Ranks:
                 self.say(f"{self.size} ranks share {len(gpus)} GPU(s): Gloo carries their tensors instead of NCCL")
         dist.init_process_group(self.backend, store=self.store, rank=self.rank, world_size=self.size, timeout=timeout)
 
-    def together(self, collective, tensor, *arguments):
+    def together(self, collective, tensor: Tensor, *arguments) -> Tensor:
         """A collective of torch.distributed on a tensor, in place. One that fails names who is missing: each rank
         counts its calls in the store, and counts on when one fails, so that a rank that died stays behind."""
         here = tensor.cpu() if self.backend == "gloo" else tensor
@@ -204,26 +204,26 @@ class Ranks:
             raise ConnectionError(f"rank {self.rank} has lost rank {absent} of {self.size}: {error}") from None
         return tensor if here is tensor else tensor.copy_(here)
 
-    def count_call(self):
+    def count_call(self) -> None:
         self.calls += 1
         self.store.set(f"calls of {self.rank}", str(self.calls))
 
-    def absent(self, patience):
+    def absent(self, patience: float) -> str:
         """The ranks that have made fewer calls than this one, after so many seconds to catch up."""
         ends = time.monotonic() + patience
         while True:
-            keys = {rank: f"calls of {rank}" for rank in range(self.size)}
-            late = [
-                r for r, key in keys.items() if not self.store.check([key]) or int(self.store.get(key)) < self.calls
-            ]
+            keys = [f"calls of {rank}" for rank in range(self.size)]
+            calls = [int(self.store.get(key)) if self.store.check([key]) else -1 for key in keys]
+            late = [rank for rank, number in enumerate(calls) if number < self.calls]
             if not late or time.monotonic() > ends:
                 return ", ".join(map(str, late))
             time.sleep(0.1)
 
-    def sum(self, tensor):
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over the ranks, in place."""
         return self.together(dist.all_reduce, tensor)
 
-    def any(self, *flags):
+    def any(self, *flags: bool) -> list[bool]:
         """Is each flag set on any rank?"""
         return [count > 0 for count in self.sum(torch.tensor(flags, dtype=torch.float64)).tolist()]
 
@@ -247,13 +247,11 @@ class Ranks:
                 error = caught
         if any(self.any(error is not None)):
             raise error or SystemExit(1)
-        size = self.together(dist.broadcast, torch.tensor([len(data)]), 0)
-        sent = (
-            torch.frombuffer(bytearray(data), dtype=torch.uint8) if self.first else torch.empty(size, dtype=torch.uint8)
-        )
+        size = int(self.together(dist.broadcast, torch.tensor([len(data)]), 0))
+        sent = torch.frombuffer(bytearray(data.ljust(size)), dtype=torch.uint8)
         return self.together(dist.broadcast, sent, 0).numpy().tobytes()
 
-    def leave(self):
+    def leave(self) -> None:
         if self.backend == "gloo":  # NCCL would wait for ranks that may have died; the end of the process does it too
             dist.destroy_process_group()
 
@@ -298,7 +296,7 @@ def from_bytes(data: bytes):
     return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 
-def average_gradients(model, samples, total_samples, ranks):
+def average_gradients(model: nn.Module, samples: float, total_samples: float, ranks: Ranks) -> None:
     """All-reduce the gradient in one flat bucket, each rank weighted by the steps it learnt from.
 
     A parameter without a gradient on this rank still takes part, or the buckets of the ranks would differ in size.
@@ -310,7 +308,7 @@ def average_gradients(model, samples, total_samples, ranks):
         p.grad = part.view(p.shape)
 
 
-def check_equal_weights(model, ranks):
+def check_equal_weights(model: nn.Module, ranks: Ranks) -> int:
     """Compare a hash of all weights over the ranks. Returns it, a number of 48 bits."""
     digest = hashlib.blake2b(digest_size=6)
     for tensor in model.state_dict().values():
@@ -349,7 +347,7 @@ def uniforms(keys: np.ndarray, step: int, number: int) -> np.ndarray:
 
 
 # --- the network -----------------------------------------------------------------------------------------------------
-def layer_init(layer, std=2**0.5, bias_const=0.0):
+def layer_init(layer: nn.Module, std: float = 2**0.5, bias_const: float = 0.0) -> nn.Module:
     nn.init.orthogonal_(layer.weight, std)
     if layer.bias is not None:
         nn.init.constant_(layer.bias, bias_const)
@@ -357,17 +355,17 @@ def layer_init(layer, std=2**0.5, bias_const=0.0):
 
 
 class Planes(nn.Module):
-    """Feature layers (N, C, H, W) uint8 -> float planes, 0 where there is nothing: amounts become 0 to 1, a few
-    categories one plane each, many categories (unit types) a few learnt planes."""
+    """Feature layers (N, C, H, W) uint8 -> float planes (N, P, H, W), 0 where there is nothing: amounts become 0 to 1,
+    a few categories one plane each, many categories (unit types) a few learnt planes."""
 
-    def __init__(self, layers, max_one_hot=8, embedding_size=3):
+    def __init__(self, layers: tuple[Layer, ...], max_one_hot: int = 8, embedding_size: int = 3):
         super().__init__()
         self.layers = layers
         many = [layer.name for layer in layers if layer.categorical and layer.scale > max_one_hot]
         self.embeddings = nn.ModuleDict({name: nn.Embedding(256, embedding_size, padding_idx=0) for name in many})
         self.register_buffer("categories", torch.arange(1, max_one_hot, dtype=torch.uint8), persistent=False)
 
-    def forward(self, x, dtype):
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         planes = []
         for values, layer in zip(x.unbind(1), self.layers, strict=True):
             if layer.name in self.embeddings:
@@ -378,7 +376,7 @@ class Planes(nn.Module):
                 planes.append(values[..., None].to(dtype) / (min(layer.scale, 256) - 1))
         return torch.cat(planes, -1).permute(0, 3, 1, 2)  # NCHW in channels-last memory: no copy
 
-    def channels(self):
+    def channels(self) -> int:
         return self(torch.zeros(1, len(self.layers), 1, 1, dtype=torch.uint8), torch.float32).shape[1]
 
 
@@ -387,15 +385,18 @@ class Agent(nn.Module):
     for each argument, which has an output of its own for every function that takes it. Spatial heads are 1x1
     convolutions: a pixel's logit comes from what is seen around that pixel, and a little more where a unit is seen."""
 
-    def __init__(self, observation_space, action_set, hidden_size=128, pooled=4):
+    def __init__(self, envs: SC2VectorEnv, hidden_size: int = 128, pooled: int = 4):
         super().__init__()
+        action_set, space = envs.action_set, envs.single_observation_space
         self.arguments, self.sizes, self.pooled = action_set.arguments, action_set.nvec[1:].tolist(), pooled
-        vector_size = observation_space["player"].shape[0] + observation_space["available_actions"].shape[0]
+        vector_size = space["player"].shape[0] + space["available_actions"].shape[0]
         self.planes, self.convolutions, self.broadcast = nn.ModuleDict(), nn.ModuleDict(), nn.ModuleDict()
         self.owner = {}  # index of the layer that says whose unit a pixel shows
-        for name in ("screen", "minimap"):
-            layers = resolve_layers("default", name)
-            self.owner[name] = [layer.name for layer in layers].index("player_relative")
+        for name, layers in (("screen", envs.screen_layers), ("minimap", envs.minimap_layers)):
+            names = [layer.name for layer in layers]
+            if "player_relative" not in names:
+                raise ValueError(f"{name}_layers {names}: the agent needs player_relative too, to see where units are")
+            self.owner[name] = names.index("player_relative")
             self.planes[name] = Planes(layers)
             channels = self.planes[name].channels()
             # a minimap that no function points to is only summarised, for which half its resolution does
@@ -420,9 +421,13 @@ class Agent(nn.Module):
             self.argument[name] = layer_init(head, std=0.01)
         self.to(memory_format=torch.channels_last)
 
-    def forward(self, observation):
-        """Logits and values (N,). Logits are a list: of the functions (N, F), -inf for illegal ones, then for each
-        argument (N, functions that take it, size)."""
+    def forward(self, observation: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+        """Logits and values of N observations.
+
+        Returns:
+            The logits of the functions, (N, F), -inf for illegal ones, followed by those of each argument,
+            (N, functions that take it, size of the argument); and the values, (N,).
+        """
         dtype = self.value.weight.dtype
         available = observation["available_actions"].bool()
         vector = torch.cat([observation["player"].to(dtype), available.to(dtype)], 1)
@@ -448,23 +453,24 @@ class Agent(nn.Module):
 
 
 # --- the action: a function, then each of its arguments on its own --------------------------------------------------
-def sample_index(logits, uniform):
+def sample_index(logits: Tensor, uniform: Tensor) -> Tensor:
     """The index whose slice of the cumulative distribution holds `uniform`, (N,); one of logit -inf has no slice."""
     cumulative = logits.softmax(-1).double().cumsum(-1)
     return (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(-1)
 
 
-def given_function(logits, function, argument_mask):
+def given_function(logits: list[Tensor], function: Tensor, argument_mask: Tensor) -> list[Tensor]:
     """Logits of each component of the action, (N, size), for these functions (N,).
 
-    `argument_mask[f, a]` says whether function f takes argument a. Where it does not, the logits mean nothing.
+    `argument_mask[f, a]`, (F, A) bool, says whether function f takes argument a. Where it does not, the logits mean
+    nothing.
     """
     rows = (argument_mask.cumsum(0) - 1).clamp(min=0)[function]  # (N, A): place of f among those that take a
     games = torch.arange(len(function), device=function.device)
     return [logits[0], *(component[games, row] for component, row in zip(logits[1:], rows.unbind(1), strict=True))]
 
 
-def sample_actions(logits, uniform, argument_mask):
+def sample_actions(logits: list[Tensor], uniform: Tensor | None, argument_mask: Tensor) -> Tensor:
     """Action (N, 1 + A) from the agent's logits and a uniform number a component, (N, 1 + A); None: the likeliest."""
 
     def choose(component, i):
@@ -475,8 +481,11 @@ def sample_actions(logits, uniform, argument_mask):
     return torch.stack([function, *(choose(component, i) for i, component in enumerate(arguments, 1))], 1)
 
 
-def log_prob_and_entropy(logits, action, argument_mask, norm_ent=False):
-    """Log-probability of the action and entropy of the policy, (N,) each; both count only what the function uses.
+def log_prob_and_entropy(
+    logits: list[Tensor], action: Tensor, argument_mask: Tensor, norm_ent: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of the action (N, 1 + A) and entropy of the policy, (N,) each; both count only what the function
+    uses.
 
     An argument that the function does not take changes nothing in the game, so it gets no gradient: the screen head
     learns nothing from a no-op.
@@ -493,8 +502,10 @@ def log_prob_and_entropy(logits, action, argument_mask, norm_ent=False):
 
 
 # --- returns ---------------------------------------------------------------------------------------------------------
-def n_step_returns(reward, terminated, truncated, next_value, gamma, gae_lambda=1.0):
-    """Discounted returns, all arguments (T, B). With gae_lambda < 1 those of TD(lambda): minus the value, they are GAE.
+def n_step_returns(
+    reward: Tensor, terminated: Tensor, truncated: Tensor, next_value: Tensor, gamma: float, gae_lambda: float = 1.0
+) -> Tensor:
+    """Discounted returns, all tensors (T, B). With gae_lambda < 1 those of TD(lambda): minus the value, they are GAE.
 
     next_value[t] is the value of the state that step t led to: of the final observation where the episode ended
     there. A truncated step is worth what would have followed it; a terminated one is followed by nothing.
@@ -510,11 +521,21 @@ def n_step_returns(reward, terminated, truncated, next_value, gamma, gae_lambda=
     return returns
 
 
-# --- play and learn --------------------------------------------------------------------------------------------------
+# --- play ------------------------------------------------------------------------------------------------------------
 class Rollout:
-    """A batch of T steps x B games, allocated once; the games write their observations straight into it."""
+    """A batch of T steps x B games, allocated once; the games write their observations straight into it.
 
-    def __init__(self, envs, num_steps, env_indices):
+    observation: by name, (T + 1, B, ...): the last row is what the last step led to, the first row of the next rollout
+    action: (T, B, 1 + A) int64
+    reward: (T, B) float32
+    terminated, truncated: (T, B) bool
+    valid: (T, B) bool, False where a game only reset itself: nothing to learn, and no step
+    ended: (B,) bool, games whose next step is such a reset
+    episodes: (return, length) of those that ended in this rollout
+    invalid_actions: how many actions of this rollout the game refused
+    """
+
+    def __init__(self, envs: SC2VectorEnv, num_steps: int):
         shape = (num_steps, envs.num_envs)
         self.observation = {
             name: np.zeros((num_steps + 1, envs.num_envs, *space.shape), space.dtype)
@@ -524,37 +545,52 @@ class Rollout:
         self.reward = np.zeros(shape, np.float32)
         self.terminated = np.zeros(shape, bool)
         self.truncated = np.zeros(shape, bool)
-        self.valid = np.zeros(shape, bool)  # False where a game only reset itself: nothing to learn, not a step
-        self.env_index = np.tile(np.asarray(env_indices, np.int64), (num_steps, 1))
-        self.policy_version = np.zeros(shape, np.int64)
-        self.ended = np.zeros(envs.num_envs, bool)  # games whose next step is such a reset
-        self.episodes = []  # (return, length) of those that ended in this rollout
+        self.valid = np.zeros(shape, bool)
+        self.ended = np.zeros(envs.num_envs, bool)
+        self.episodes: list[tuple[float, int]] = []
         self.invalid_actions = 0
 
-    def observe(self, t, device):
+    def start_from(self, observation: dict[str, np.ndarray]) -> None:
+        """The next rollout begins with this observation of all games."""
+        for name, array in self.observation.items():
+            array[-1] = observation[name]
+
+    def observe(self, t: int, device: torch.device) -> dict[str, Tensor]:
+        """The observations that step t acted on, by name, (B, ...)."""
         return {name: torch.from_numpy(array[t]).to(device) for name, array in self.observation.items()}
 
 
-def play(envs, agent, rollout, noise_keys, env_step, policy_version, device, norm_ent=False):
-    """Fill the rollout. Returns (log-probability, entropy, value) of every step, (B,) each, with their graphs: the
-    update goes backward through the very pass that chose the action, so the network runs once a step and not twice."""
+class ForwardPass(NamedTuple):
+    """What the network said when it chose the actions of one step, (B,) each, with the graph that leads back to the
+    weights: the update goes backward through this very pass, so the network runs once a step and not twice."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    value: Tensor
+
+
+def play(envs, agent, rollout, noise_keys, env_step, device, norm_ent=False) -> list[ForwardPass]:
+    """Play T steps of every game into the rollout. Returns the forward pass of each step, for the update.
+
+    noise_keys: (B,) uint64, the streams of the action noise; env_step: how many steps each game has behind it
+    """
     argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
     rollout.episodes, rollout.invalid_actions = [], 0
     for array in rollout.observation.values():
         array[0] = array[-1]
-    scores = []
+    passes = []
     for t in range(len(rollout.reward)):
         check_rows(rollout, t, env_step)
         logits, value = agent(rollout.observe(t, device))
         noise = torch.from_numpy(uniforms(noise_keys, env_step + t, len(logits))).to(device)
         action = sample_actions(logits, noise, argument_mask)
-        scores.append((*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
+        passes.append(ForwardPass(*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
 
         rollout.action[t] = action.cpu()
         out = {name: array[t + 1] for name, array in rollout.observation.items()}
         _, reward, terminated, truncated, info = envs.step(rollout.action[t], out=out)
         rollout.reward[t], rollout.terminated[t], rollout.truncated[t] = reward, terminated, truncated
-        rollout.valid[t], rollout.policy_version[t] = ~rollout.ended, policy_version
+        rollout.valid[t] = ~rollout.ended
         rollout.ended = terminated | truncated
         rollout.invalid_actions += int((info["invalid_action"] & rollout.valid[t]).sum())
         ends = np.flatnonzero(rollout.ended)
@@ -562,10 +598,10 @@ def play(envs, agent, rollout, noise_keys, env_step, policy_version, device, nor
             info["episode_return"][ends].tolist(), info["episode_length"][ends].tolist(), strict=True
         )
     check_rows(rollout, len(rollout.reward), env_step)
-    return scores
+    return passes
 
 
-def check_rows(rollout, t, env_step):
+def check_rows(rollout: Rollout, t: int, env_step: int) -> None:
     """Stop where the first bad number comes from; later it would be an error of something else."""
     good = {
         "offers no legal function": rollout.observation["available_actions"][t].any(-1),
@@ -576,17 +612,18 @@ def check_rows(rollout, t, env_step):
         if not rows.all():
             i = int(rows.argmin())
             after = f" after action {rollout.action[t - 1, i].tolist()}" if t else ""
-            raise FloatingPointError(f"env {rollout.env_index[0, i]} {problem} at its step {env_step + t}{after}")
+            raise FloatingPointError(f"env {i} {problem} at its step {env_step + t}{after}")
 
 
-def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, value_loss=F.mse_loss, unit=1.0):
+# --- learn -----------------------------------------------------------------------------------------------------------
+def accumulate_gradient(passes, returns, advantage, valid, ent_coef, vf_coef, value_loss, unit) -> Tensor:
     """Add the gradient of the loss, a mean over the valid steps, to the parameters; values count in `unit`s of reward.
 
     Returns policy loss, value loss (per squared reward) and entropy, (3,). One step's games at a time: small pieces
     stay in the cache, and each frees its graph.
     """
     sums = 0.0
-    for t, (log_prob, entropy, value) in enumerate(scores):
+    for t, (log_prob, entropy, value) in enumerate(passes):
         weight = valid[t].to(value) / valid.sum().clamp(min=1)
         pg_loss = -(advantage[t] * log_prob * weight).sum()
         v_loss = (value_loss(value / unit, returns[t] / unit, reduction="none") * weight).sum()
@@ -596,12 +633,56 @@ def accumulate_gradient(scores, returns, advantage, valid, ent_coef, vf_coef, va
     return sums
 
 
+def learn(agent, optimizer, rollout, passes, args, ent_coef, device, ranks) -> tuple[Tensor, float, int]:
+    """One update from the rollouts of all ranks and the forward passes that chose their actions.
+
+    Returns:
+        Policy loss, value loss and entropy of this rank's steps, (3,), weighted so that their sum over the ranks is
+        the mean over all steps; the norm of the averaged gradient; the number of steps of all ranks.
+    """
+    with torch.no_grad():
+        value = torch.stack([step.value for step in passes])
+        last_value = agent(rollout.observe(-1, device))[1]
+        next_value = torch.cat([value[1:], last_value[None]])
+        arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
+        reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
+        returns = n_step_returns(reward.to(value), terminated, truncated, next_value, args.gamma, args.gae_lambda)
+        advantage = returns - value
+        used = advantage[valid].double()
+        samples = len(used)
+        sums = torch.tensor([samples, used.sum(), (used**2).sum()]).double()
+        total, total_sum, total_squares = ranks.sum(sums).tolist()
+        if args.norm_adv and total > 1:
+            mean = total_sum / total
+            variance = max(0.0, total_squares / total - mean**2)
+            advantage = (advantage - mean) / (variance**0.5 + 1e-8)
+        unit = max(1.0, (total_squares / total) ** 0.5) if args.norm_value_loss and total else 1.0
+
+    optimizer.zero_grad()
+    value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
+    losses = accumulate_gradient(passes, returns, advantage, valid, ent_coef, args.vf_coef, value_loss, unit)
+    average_gradients(agent, samples, max(total, 1.0), ranks)
+    grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm).item()
+    losses = losses.double().cpu() * (samples / max(total, 1.0))
+    if not np.isfinite([*losses.tolist(), grad_norm]).all():
+        raise FloatingPointError(
+            f"rank {ranks.rank}: an update with losses {losses.tolist()} and gradient norm {grad_norm} was not made; "
+            "a lower --learning-rate may help"
+        )
+    if total:  # with nothing to learn from, momentum alone would move the weights
+        optimizer.step()
+    return losses, grad_norm, int(total)
+
+
 # --- games, evaluation and video -------------------------------------------------------------------------------------
-def env_keywords(args):
+EVALUATION_METRICS = {"sampled": "eval/episodic_return", "greedy": "eval/episodic_return_greedy"}  # by policy
+
+
+def env_keywords(args) -> dict:
     return {"screen_size": args.screen_size, "minimap_size": args.minimap_size, "step_mul": args.step_mul}
 
 
-def make_envs(args, num_envs):
+def make_envs(args, num_envs: int) -> SC2VectorEnv:
     envs = gym.make_vec(args.env_id, num_envs=num_envs, **env_keywords(args))
     # a game that has ended resets itself in its next step, so an end's observation is the next row of the rollout
     assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP, envs.metadata
@@ -609,18 +690,22 @@ def make_envs(args, num_envs):
 
 
 @torch.no_grad()
-def evaluate(agent, args, episodes, greedy, device, go_on):
-    """Returns of the episodes of these numbers, a game each, so that short ones do not count more often.
+def evaluate_over_ranks(agent, args, greedy: bool, device, stop, ranks) -> tuple[list[float], bool]:
+    """Returns of the episodes of an evaluation, a game each, so that short ones do not count more often; and whether a
+    signal to any rank ended it early.
 
-    Their seeds are a branch that training never uses. `go_on(running)` says whether to play on.
+    Their seeds are a branch that training never uses; episode k is the same however many ranks share the work.
     """
-    envs = make_envs(args, max(1, len(episodes)))
-    seeds = stream_seeds(args.seed, episodes or [0], EVALUATION)
-    noise_keys = np.array(stream_seeds(args.seed, episodes or [0], EVALUATION_NOISE), np.uint64)
+    own = range(ranks.rank, args.eval_episodes, ranks.size)
+    episodes = own or [0]  # a rank without an episode plays along, and counts nothing
+    envs = make_envs(args, len(episodes))
+    noise_keys = np.array(stream_seeds(args.seed, episodes, EVALUATION_NOISE), np.uint64)
     argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
-    observation, _ = envs.reset(seed=seeds)
-    returns, running, step = np.zeros(envs.num_envs), np.full(envs.num_envs, bool(episodes)), 0
-    while go_on(bool(running.any())):
+    observation, _ = envs.reset(seed=stream_seeds(args.seed, episodes, EVALUATION))
+    returns, running, step = np.zeros(len(episodes)), np.full(len(episodes), bool(own)), 0
+    # every rank takes part until the last one is done, since to stop is decided together
+    anyone_plays, stopped = ranks.any(bool(running.any()), bool(stop.requested))
+    while anyone_plays and not stopped:
         logits, _ = agent({name: torch.from_numpy(array).to(device) for name, array in observation.items()})
         noise = None if greedy else torch.from_numpy(uniforms(noise_keys, step, len(logits))).to(device)
         action = sample_actions(logits, noise, argument_mask).cpu().numpy()
@@ -628,13 +713,16 @@ def evaluate(agent, args, episodes, greedy, device, go_on):
         returns += reward * running
         running &= ~(terminated | truncated)
         step += 1
+        anyone_plays, stopped = ranks.any(bool(running.any()), bool(stop.requested))
     envs.close()
-    return returns[: len(episodes)].tolist()
+    of_all = torch.zeros(args.eval_episodes, dtype=torch.float64)
+    of_all[ranks.rank :: ranks.size] = torch.from_numpy(returns)[: len(own)]
+    return ranks.sum(of_all).tolist(), stopped
 
 
 @torch.no_grad()
-def film(agent, args, path, device):
-    """An episode of the sampled policy as a video. Returns the path of the file."""
+def film(agent, args, path: Path, device) -> str | None:
+    """An episode of the sampled policy as a video. Returns the path of the file, None where it cannot be written."""
     env = gym.make(args.env_id, render_mode="rgb_array", **env_keywords(args))
     noise_keys = np.array(stream_seeds(args.seed, [0], EVALUATION_NOISE), np.uint64)
     observation, _ = env.reset(seed=stream_seeds(args.seed, [0], EVALUATION)[0])
@@ -648,10 +736,142 @@ def film(agent, args, path, device):
         frames.append(env.render())
         ended = terminated or truncated
     env.close()
-    return str(runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul))  # four times as fast as the game
+    try:
+        video = runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul)  # four times as fast as the game
+    except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
+        print(f"no video: {error}", file=sys.stderr)
+        return None
+    print(f"video        {video}")
+    return str(video)
 
 
-def check_args(args, ranks):
+def evaluate_and_film(agent, args, video_path: Path, device, stop, ranks) -> tuple[dict, str | None, bool]:
+    """Evaluate the agent on all ranks, and film it on rank 0. Returns the evaluation, by policy, the path of a video,
+    and whether a signal to any rank cut it short."""
+    evaluation = {}
+    for policy in EVALUATION_METRICS if args.eval_episodes else ():
+        returns, stopped = evaluate_over_ranks(agent, args, policy == "greedy", device, stop, ranks)
+        if stopped:
+            return evaluation, None, True
+        evaluation[policy] = runs.summary(returns)
+        ranks.say(f"{policy:7} policy: {runs.summary_line(evaluation[policy])}")
+    return evaluation, film(agent, args, video_path, device) if args.capture_video and ranks.first else None, False
+
+
+# --- runs and checkpoints --------------------------------------------------------------------------------------------
+ALGORITHM = "a2c"  # what a checkpoint is of: other weights would not fit, or mean something else
+# the games and the network: an evaluation takes them from the checkpoint; a resumed run cannot change the fixed ones
+CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")
+FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps", "optimizer", "optimizer_eps")
+
+
+@dataclass
+class Counters:
+    """How far a run is."""
+
+    update: int = 0
+    env_step: int = 0  # steps of each game, resets included: they count the action noise
+    global_step: int = 0  # steps learnt from, of all games together
+    training_seconds: float = 0.0  # without compilation and evaluation
+
+
+def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> runs.Run:
+    """Open the run folder, and with --track a run at Weights and Biases, which gets what TensorBoard gets."""
+    if args.track:
+        import wandb
+
+        folder.mkdir(parents=True, exist_ok=True)
+        name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
+        wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
+    return runs.Run(folder, config, resumed_at)
+
+
+def end_run(args, run: runs.Run) -> None:
+    run.close()
+    if args.track:
+        import wandb
+
+        wandb.finish()
+
+
+def save_games(envs: SC2VectorEnv, rollout: Rollout) -> dict:
+    """The games half played, and what they last showed. The action noise needs no state: env_step counts it."""
+    return {
+        "envs": torch.frombuffer(bytearray(envs.get_state()), dtype=torch.uint8),
+        "observation": {name: torch.tensor(array[-1]) for name, array in rollout.observation.items()},
+        "ended": torch.tensor(rollout.ended),
+        "torch_random_state": torch.get_rng_state(),
+    }
+
+
+def resume_games(games: dict, envs: SC2VectorEnv, rollout: Rollout) -> None:
+    """The games go on where `save_games` left them."""
+    envs.set_state(games["envs"].numpy().tobytes())
+    rollout.start_from({name: tensor.numpy() for name, tensor in games["observation"].items()})
+    rollout.ended[:] = games["ended"].numpy()
+    torch.set_rng_state(games["torch_random_state"])
+
+
+def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
+    """Write a checkpoint into the run folder; `games` are those of each process, from `save_games`."""
+    checkpoint = {
+        "algorithm": ALGORITHM,
+        "agent": agent.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        **asdict(counters),
+        "args": asdict(args),
+        "observation_space": str(envs.single_observation_space),
+        "action_space": str(envs.single_action_space),
+        "engine_version": ENGINE_VERSION,
+        "ranks": games,
+    }
+    run.result |= {"env_steps": counters.global_step, "training_seconds": counters.training_seconds}
+    run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
+
+
+def read_checkpoint(path: str | Path) -> dict:
+    """A checkpoint of this algorithm, on the CPU; that of another one is refused."""
+    checkpoint = runs.read_checkpoint(path)
+    made_by = checkpoint.get("algorithm", "an algorithm that it does not name")
+    if made_by != ALGORITHM:
+        raise SystemExit(f"{path} is a checkpoint of {made_by}; {Path(__file__).name} takes those of {ALGORITHM} only")
+    return checkpoint
+
+
+def resume(checkpoint: dict, agent, optimizer) -> Counters:
+    """Weights and optimizer go on from a checkpoint. Returns how far the run was."""
+    agent.load_state_dict(checkpoint["agent"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    return Counters(**{field.name: checkpoint[field.name] for field in fields(Counters)})
+
+
+def find_run(args) -> bytes:
+    """The run folder and the checkpoint to continue, if any, as JSON; a checkpoint of other arguments is refused."""
+    default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
+    folder, path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
+    if path:
+        runs.refuse_other_args(path, read_checkpoint(path), asdict(args), FIXED_ARGS)
+    return json.dumps([str(folder), path and str(path)]).encode()
+
+
+def read_to_evaluate(path: str, envs: SC2VectorEnv) -> bytes:
+    """The checkpoint's bytes, if it was made for these games."""
+    runs.load_checkpoint(path, envs.single_observation_space, envs.single_action_space, resuming=False)
+    return Path(path).read_bytes()
+
+
+def read_to_resume(path: Path, envs: SC2VectorEnv, size: int) -> bytes:
+    """The checkpoint's bytes, if it was made for these games and this number of ranks."""
+    checkpoint = runs.load_checkpoint(path, envs.single_observation_space, envs.single_action_space, resuming=True)
+    if len(checkpoint["ranks"]) != size:
+        raise SystemExit(
+            f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
+            f"cannot be dealt out anew. Start as many ranks, for example with torchrun --nproc_per_node"
+        )
+    return path.read_bytes()
+
+
+def check_args(args, ranks) -> None:
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size", "checksum_every"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
@@ -670,7 +890,7 @@ def check_args(args, ranks):
     runs.check_env_id(args.env_id)
 
 
-def check_equal_args(args, ranks):
+def check_equal_args(args, ranks) -> None:
     """Refuse ranks that were started with other flags than rank 0: they would wait for each other in vain."""
     own = ("rank", "local_rank", "master_addr", "master_port", "num_threads", "runs_dir")
     ours = {name: value for name, value in asdict(args).items() if name not in own}
@@ -681,75 +901,9 @@ def check_equal_args(args, ranks):
         raise SystemExit(f"rank {ranks.rank} was started with {', '.join(other)}" if other else 1)
 
 
-FIXED_ARGS = ("env_id", "seed", "num_envs", "num_steps", "screen_size", "minimap_size", "step_mul", "hidden_size")
-OF_THE_CHECKPOINT = tuple(name for name in FIXED_ARGS if name != "seed")
-
-
-def find_run(args) -> bytes:
-    """The run folder and the checkpoint to continue, if any, as JSON; a checkpoint of other arguments is refused."""
-    default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
-    folder, path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
-    if path:
-        fixed = (*FIXED_ARGS, "optimizer", "optimizer_eps")
-        runs.refuse_other_args(path, runs.read_checkpoint(path), asdict(args), fixed)
-    return json.dumps([str(folder), path and str(path)]).encode()
-
-
-def read_to_resume(path, observation_space, action_space, size) -> bytes:
-    """The checkpoint's bytes, if it was made for these spaces and this number of ranks."""
-    checkpoint = runs.load_checkpoint(path, observation_space, action_space, resuming=True)
-    if len(checkpoint["ranks"]) != size:
-        raise SystemExit(
-            f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
-            f"cannot be dealt out anew. Start as many ranks, for example with torchrun --nproc_per_node"
-        )
-    return Path(path).read_bytes()
-
-
-def learn(agent, optimizer, rollout, scores, args, ent_coef, device, ranks):
-    """One update from the rollouts of all ranks.
-
-    Returns:
-        Policy loss, value loss and entropy of this rank's steps, (3,), weighted so that their sum over the ranks is
-        the mean over all steps; the norm of the averaged gradient; the number of steps of all ranks.
-    """
-    with torch.no_grad():
-        last_value = agent(rollout.observe(-1, device))[1]
-        value = torch.stack([value for _, _, value in scores])
-        next_value = torch.cat([value[1:], last_value[None]])
-        arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
-        reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
-        returns = n_step_returns(reward.to(value), terminated, truncated, next_value, args.gamma, args.gae_lambda)
-        advantage = returns - value
-        used = advantage[valid].double()
-        samples = len(used)
-        total, total_sum, total_squares = ranks.sum(
-            torch.tensor([samples, used.sum(), (used**2).sum()]).double()
-        ).tolist()
-        if args.norm_adv and total > 1:
-            mean = total_sum / total
-            variance = max(0.0, total_squares / total - mean**2)
-            advantage = (advantage - mean) / (variance**0.5 + 1e-8)
-        unit = max(1.0, (total_squares / total) ** 0.5) if args.norm_value_loss and total else 1.0
-
-    optimizer.zero_grad()
-    value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
-    losses = accumulate_gradient(scores, returns, advantage, valid, ent_coef, args.vf_coef, value_loss, unit)
-    average_gradients(agent, samples, max(total, 1.0), ranks)
-    grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm).item()
-    losses = losses.double().cpu() * (samples / max(total, 1.0))
-    if not np.isfinite([*losses.tolist(), grad_norm]).all():
-        raise FloatingPointError(
-            f"rank {ranks.rank}: an update with losses {losses.tolist()} and gradient norm {grad_norm} was not made; "
-            "a lower --learning-rate may help"
-        )
-    if total:  # with nothing to learn from, momentum alone would move the weights
-        optimizer.step()
-    return losses, grad_norm, int(total)
-
-
 # --- the program -----------------------------------------------------------------------------------------------------
 def main(args: Args) -> dict:
+    """Returns on rank 0 what result.json holds, or the part of an evaluation alone."""
     ranks = find_ranks(args)
     try:
         check_args(args, ranks)
@@ -774,113 +928,70 @@ def main(args: Args) -> dict:
     return result
 
 
-def train(args, device, stop, ranks):
+def train(args, device, stop, ranks) -> dict:
     folder, checkpoint_path = (path and Path(path) for path in json.loads(ranks.from_first(find_run, args)))
 
     # the games, the network, the storage; a game's number counts over all ranks
     envs = make_envs(args, args.num_envs)
-    env_indices = range(ranks.rank * args.num_envs, (ranks.rank + 1) * args.num_envs)
-    noise_keys = np.array(stream_seeds(args.seed, env_indices, ACTION_NOISE), np.uint64)
-    observation, _ = envs.reset(seed=stream_seeds(args.seed, env_indices))
-    agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
+    agent = Agent(envs, args.hidden_size).to(device)
     for tensor in agent.state_dict().values():
         ranks.together(dist.broadcast, tensor, 0)
     if args.optimizer == "adam":
         optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=args.optimizer_eps)
     else:
         optimizer = torch.optim.RMSprop(agent.parameters(), lr=args.learning_rate, alpha=0.99, eps=args.optimizer_eps)
-    rollout = Rollout(envs, args.num_steps, env_indices)
-    update = env_step = global_step = training_seconds = 0
-    mean_return = None
-
+    env_indices = range(ranks.rank * args.num_envs, (ranks.rank + 1) * args.num_envs)
+    noise_keys = np.array(stream_seeds(args.seed, env_indices, ACTION_NOISE), np.uint64)
+    rollout = Rollout(envs, args.num_steps)
     if checkpoint_path:
-        spaces = envs.single_observation_space, envs.single_action_space
-        checkpoint = from_bytes(ranks.from_first(read_to_resume, checkpoint_path, *spaces, ranks.size))
-        agent.load_state_dict(checkpoint["agent"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
-        update, env_step = checkpoint["update"], checkpoint["env_step"]
-        global_step, training_seconds = checkpoint["global_step"], checkpoint["training_seconds"]
-        state = checkpoint["ranks"][ranks.rank]
-        envs.set_state(state["envs"].numpy().tobytes())
-        observation = {name: tensor.numpy() for name, tensor in state["observation"].items()}
-        rollout.ended[:] = state["ended"].numpy()
-        torch.set_rng_state(state["torch_random_state"])
-        ranks.say(f"continues {checkpoint_path}: {global_step:,} of {args.total_timesteps:,} steps are done")
-    for name, array in rollout.observation.items():
-        array[-1] = observation[name]
+        checkpoint = from_bytes(ranks.from_first(read_to_resume, checkpoint_path, envs, ranks.size))
+        counters = resume(checkpoint, agent, optimizer)
+        resume_games(checkpoint["ranks"][ranks.rank], envs, rollout)
+        ranks.say(f"continues {checkpoint_path}: {counters.global_step:,} of {args.total_timesteps:,} steps are done")
+    else:
+        counters = Counters()
+        rollout.start_from(envs.reset(seed=stream_seeds(args.seed, env_indices))[0])
 
+    run, progress = None, None  # of rank 0, which alone writes and shows
     if ranks.first:
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
         config = runs.describe(asdict(args), args.exp_name, ranks.size, gpu)
-        if args.track:
-            import wandb
-
-            folder.mkdir(parents=True, exist_ok=True)
-            name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
-            wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
-        run = runs.Run(folder, config, global_step if checkpoint_path else None)
+        run = start_run(args, folder, config, counters.global_step if checkpoint_path else None)
         progress = runs.ProgressLine(args.total_timesteps)
     batch = args.num_envs * args.num_steps
     ranks.say(
         f"{ranks.size} rank(s), launcher {ranks.launcher}, backend {ranks.backend}, {device}; run folder {folder}\n"
         f"an update: {args.num_envs} games x {args.num_steps} steps = {batch} a rank, {batch * ranks.size} in all"
     )
-
-    def save():
-        state = {
-            "envs": torch.frombuffer(bytearray(envs.get_state()), dtype=torch.uint8),
-            "observation": {name: torch.tensor(array[-1]) for name, array in rollout.observation.items()},
-            "ended": torch.tensor(rollout.ended),
-            "torch_random_state": torch.get_rng_state(),  # the action noise needs no state: it is counted by env_step
-        }
-        states = [from_bytes(data) for data in ranks.gather(to_bytes(state))]
-        if not ranks.first:
-            return
-        checkpoint = {
-            "agent": agent.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "update": update,
-            "env_step": env_step,
-            "global_step": global_step,
-            "training_seconds": training_seconds,
-            "args": asdict(args),
-            "observation_space": str(envs.single_observation_space),
-            "action_space": str(envs.single_action_space),
-            "engine_version": ENGINE_VERSION,
-            "ranks": states,
-        }
-        run.result |= {"env_steps": global_step, "training_seconds": training_seconds}
-        run.result["checkpoint"] = str(run.save_checkpoint(checkpoint, args.keep_checkpoints))
-
-    stopped = late = False
+    mean_return, stopped, late = None, False, False
     clock = time.perf_counter()  # from here on: making the engine and the network is not training
     try:
         # every rank makes the same updates: what ends this loop is the same number, or the same decision, on all
-        while global_step < args.total_timesteps and not stopped and not late:
-            left = 1 - global_step / args.total_timesteps
+        while counters.global_step < args.total_timesteps and not stopped and not late:
+            left = 1 - counters.global_step / args.total_timesteps
             learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
             ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
-            scores = play(envs, agent, rollout, noise_keys, env_step, update, device, args.norm_ent)
-            losses, grad_norm, samples = learn(agent, optimizer, rollout, scores, args, ent_coef, device, ranks)
-            update += 1
-            env_step += args.num_steps
-            global_step += samples
+            passes = play(envs, agent, rollout, noise_keys, counters.env_step, device, args.norm_ent)
+            losses, grad_norm, samples = learn(agent, optimizer, rollout, passes, args, ent_coef, device, ranks)
 
             # what rank 0 reports is about the games of all ranks, and a signal to one rank stops all
             returns, lengths = zip(*rollout.episodes, strict=True) if rollout.episodes else ((), ())
-            local = [*losses, rollout.invalid_actions, len(returns), sum(returns), sum(lengths), bool(stop.requested)]
-            late = ranks.first and args.max_training_minutes and training_seconds > 60 * args.max_training_minutes
-            *means, invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(
-                torch.tensor([*local, bool(late)], dtype=torch.float64)
-            ).tolist()
+            late = ranks.first and 0 < 60 * args.max_training_minutes < counters.training_seconds
+            local = [*losses, rollout.invalid_actions, len(returns), sum(returns), sum(lengths)]
+            local = torch.tensor([*local, bool(stop.requested), late], dtype=torch.float64)
+            *means, invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(local).tolist()
+
+            counters.update += 1
+            counters.env_step += args.num_steps
+            counters.global_step += samples
             now = time.perf_counter()
-            training_seconds, clock = training_seconds + now - clock, now
-            if update % args.checksum_every == 0:
+            counters.training_seconds, clock = counters.training_seconds + now - clock, now
+            if counters.update % args.checksum_every == 0:
                 check_equal_weights(agent, ranks)
             if ranks.first:
                 metrics = {
-                    "charts/SPS": global_step / training_seconds,
+                    "charts/SPS": counters.global_step / counters.training_seconds,
                     "charts/learning_rate": learning_rate,
                     "charts/ent_coef": ent_coef,
                     "charts/invalid_actions": int(invalid),
@@ -890,25 +1001,25 @@ def train(args, device, stop, ranks):
                     "losses/grad_norm": grad_norm,
                 }
                 if episodes:  # before the first episode has ended there is no point, rather than NaN
-                    mean_return = sum_return / episodes
-                    metrics |= {"charts/episodic_return": mean_return}
-                    metrics |= {"charts/episodic_length": sum_length / episodes}
-                run.log(global_step, training_seconds, metrics)
-                progress.show(global_step, metrics["charts/SPS"], mean_return)
-            if update % args.checkpoint_every == 0:
-                save()
-        save()
+                    mean_return, mean_length = sum_return / episodes, sum_length / episodes
+                    metrics |= {"charts/episodic_return": mean_return, "charts/episodic_length": mean_length}
+                run.log(counters.global_step, counters.training_seconds, metrics)
+                progress.show(counters.global_step, metrics["charts/SPS"], mean_return)
+            if counters.update % args.checkpoint_every == 0:
+                save(run, args, counters, agent, optimizer, envs, rollout, ranks)
+        save(run, args, counters, agent, optimizer, envs, rollout, ranks)
         ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")
         if ranks.first:
             progress.close()
+        evaluation, video = {}, None
         if not stopped:
-            evaluation, video, stopped = report_over_ranks(agent, args, folder, global_step, device, stop, ranks)
-            if ranks.first:
-                run.result |= {"evaluation": evaluation, "video": video}
-                for key, name in (("sampled", "eval/episodic_return"), ("greedy", "eval/episodic_return_greedy")):
-                    if key in evaluation:
-                        run.log(global_step, training_seconds, {name: evaluation[key]["mean"]})
+            video_path = folder / "videos" / f"step_{counters.global_step}.mp4"
+            evaluation, video, stopped = evaluate_and_film(agent, args, video_path, device, stop, ranks)
         if ranks.first:
+            for policy, summary in evaluation.items():
+                metrics = {EVALUATION_METRICS[policy]: summary["mean"]}
+                run.log(counters.global_step, counters.training_seconds, metrics)
+            run.result |= {"evaluation": evaluation, "video": video}
             run.result["status"] = "interrupted" if stopped else "finished"
             path = run.result["checkpoint"]
             how = f"stopped by a signal; the same command with --resume {path} continues\n" if stopped else ""
@@ -916,63 +1027,30 @@ def train(args, device, stop, ranks):
     finally:
         if ranks.first:
             progress.close()
-            run.close()
-            if args.track:
-                wandb.finish()
+            end_run(args, run)
         envs.close()
     return run.result if ranks.first else {}
 
 
-def report_over_ranks(agent, args, folder, global_step, device, stop, ranks):
-    """Evaluate the agent on all ranks, and film it on rank 0. Returns there the evaluation, the path of the video, and
-    on all ranks whether a signal to any of them cut it short."""
-    evaluation, video, stopped = {}, None, False
-
-    def go_on(running):
-        nonlocal stopped
-        running, stopped = ranks.any(running, bool(stop.requested))
-        return running and not stopped
-
-    for key in ("sampled", "greedy") if args.eval_episodes else ():
-        # episode k has the same seed and noise however many ranks share the work
-        episodes = range(ranks.rank, args.eval_episodes, ranks.size)
-        played = evaluate(agent, args, episodes, key == "greedy", device, go_on)
-        parts = [np.frombuffer(data) for data in ranks.gather(np.array(played).tobytes())]
-        if stopped:
-            return evaluation, video, stopped
-        if ranks.first:
-            returns = np.empty(args.eval_episodes)
-            for rank, part in enumerate(parts):
-                returns[rank :: ranks.size] = part
-            evaluation[key] = runs.summary(returns)
-            print(f"{key:7} policy: {runs.summary_line(evaluation[key])}")
-    if args.capture_video and ranks.first:
-        try:
-            video = film(agent, args, folder / "videos" / f"step_{global_step}.mp4", device)
-            print(f"video        {video}")
-        except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
-            print(f"no video: {error}", file=sys.stderr)
-    return evaluation, video, stopped
+def save(run, args, counters, agent, optimizer, envs, rollout, ranks) -> None:
+    """Write a checkpoint on rank 0, with the games of all ranks."""
+    games = [from_bytes(data) for data in ranks.gather(to_bytes(save_games(envs, rollout)))]
+    if ranks.first:
+        save_checkpoint(run, args, counters, agent, optimizer, envs, games)
 
 
-def evaluate_checkpoint(args, device, stop, ranks):
-    def read():
-        saved = runs.read_checkpoint(args.evaluate)["args"]
-        envs = make_envs(replace(args, **{name: saved[name] for name in OF_THE_CHECKPOINT}), 1)
-        envs.close()
-        return to_bytes(
-            runs.load_checkpoint(args.evaluate, envs.single_observation_space, envs.single_action_space, False)
-        )
-
-    checkpoint = from_bytes(ranks.from_first(read))
+def evaluate_checkpoint(args, device, stop, ranks) -> dict:
     # the games and the network are the checkpoint's; seed, number of episodes, and a video or not are what is asked now
-    args = replace(args, **{name: checkpoint["args"][name] for name in OF_THE_CHECKPOINT})
+    saved = json.loads(ranks.from_first(lambda: json.dumps(read_checkpoint(args.evaluate)["args"]).encode()))
+    args = replace(args, **{name: saved[name] for name in CHECKPOINT_ARGS})
     envs = make_envs(args, 1)
-    agent = Agent(envs.single_observation_space, envs.action_set, args.hidden_size).to(device)
+    checkpoint = from_bytes(ranks.from_first(read_to_evaluate, args.evaluate, envs))
+    agent = Agent(envs, args.hidden_size).to(device)
     agent.load_state_dict(checkpoint["agent"])
     envs.close()
-    folder, global_step = Path(args.evaluate).parent.parent, checkpoint["global_step"]
-    evaluation, video, _ = report_over_ranks(agent, args, folder, global_step, device, stop, ranks)
+    global_step = checkpoint["global_step"]
+    video_path = Path(args.evaluate).parent.parent / "videos" / f"step_{global_step}.mp4"
+    evaluation, video, _ = evaluate_and_film(agent, args, video_path, device, stop, ranks)
     return {"evaluation": evaluation, "video": video, "checkpoint": args.evaluate, "env_steps": global_step}
 
 

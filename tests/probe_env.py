@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from sc2_envs.actions import ActionSet
+from sc2_envs.features import resolve_layers
 
 FUNCTIONS = ("no_op", "select_army", "Move_screen")
 LENGTH = 3
@@ -26,6 +27,7 @@ class Probe(VectorEnv):
         lengths = LENGTH if lengths is None else np.resize(lengths, num_envs)
         self.lengths = np.broadcast_to(lengths, (num_envs,))
         self.action_set = ActionSet(FUNCTIONS, (16, 16), (16, 16))
+        self.screen_layers, self.minimap_layers = (resolve_layers("default", name) for name in ("screen", "minimap"))
         self.single_observation_space = gym.spaces.Dict(
             {
                 "feature_screen": gym.spaces.Box(0, 255, (9, 16, 16), np.uint8),

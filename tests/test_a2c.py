@@ -1,5 +1,7 @@
 """The A2C files in one process: their mathematics against slow loops, and what a run leaves behind."""
 
+import contextlib
+import importlib.machinery
 import importlib.util
 import json
 import math
@@ -8,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -134,7 +138,7 @@ def probe_value(module, tmp_path, env_id):
     )
     result = module.main(args)
     envs = module.make_envs(args, 1)
-    agent = module.Agent(envs.single_observation_space, envs.action_set, args.hidden_size)
+    agent = module.Agent(envs, args.hidden_size)
     agent.load_state_dict(torch.load(result["checkpoint"], weights_only=True)["agent"])
     observation, _ = envs.reset()
     values = []
@@ -232,7 +236,7 @@ def envs():
 
 
 def test_a_no_op_teaches_the_screen_nothing(envs):
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set)
+    agent = a2c.Agent(envs)
     observation, _ = envs.reset(seed=1)
     mask = torch.tensor(envs.action_set.argument_mask)
     names = [function.name for function in envs.action_set.functions]
@@ -254,7 +258,7 @@ def test_a_no_op_teaches_the_screen_nothing(envs):
 
 def test_screen_logits_are_where_the_pixels_are(envs):
     """The logit of index y * W + x comes from the pixel at (x, y)."""
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set)
+    agent = a2c.Agent(envs)
     observation, _ = envs.reset(seed=1)
     tensors = {key: torch.from_numpy(array.copy()) for key, array in observation.items()}
     column = 1 + agent.arguments.index("screen")
@@ -266,13 +270,13 @@ def test_screen_logits_are_where_the_pixels_are(envs):
 
 
 def test_points_fall_on_units_more_often_at_first(envs):
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set)
+    agent = a2c.Agent(envs)
     observation, _ = envs.reset(seed=1)
     tensors = {key: torch.from_numpy(array.copy()) for key, array in observation.items()}
     with torch.no_grad():
         agent.argument["screen"].weight.zero_()  # nothing else tells the pixels apart
         p = agent(tensors)[0][1 + agent.arguments.index("screen")][:, 0].softmax(-1)
-    layers = [layer.name for layer in a2c.resolve_layers("default", "screen")]
+    layers = [layer.name for layer in envs.screen_layers]
     shows_unit = tensors["feature_screen"][:, layers.index("player_relative")].flatten(1) > 0
     assert shows_unit.any() and not shows_unit.all()
     torch.testing.assert_close(p[shows_unit].min() / p[~shows_unit].max(), torch.tensor(math.e**3))
@@ -281,24 +285,24 @@ def test_points_fall_on_units_more_often_at_first(envs):
 @pytest.mark.parametrize(("size", "flag"), [(0.01, True), (50.0, True), (50.0, False)])
 def test_value_errors_count_in_units_of_their_size(monkeypatch, size, flag):
     """Where they are more than a point; small ones, and all without the flag, stay as they are."""
-    _, agent, rollout, scores = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
+    _, agent, rollout, passes = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
     rollout.reward[:] = size * np.random.default_rng(0).normal(size=rollout.reward.shape)
-    scores = [(*rest, torch.zeros_like(value, requires_grad=True)) for *rest, value in scores]
+    passes = [step._replace(value=torch.zeros_like(step.value, requires_grad=True)) for step in passes]
     agent.value.weight.data.zero_()  # so the errors of all values are the returns
     agent.value.bias.data.zero_()
     seen = {}
     accumulate = multi.accumulate_gradient
 
-    def note(scores, returns, advantage, valid, *rest):
+    def note(passes, returns, advantage, valid, *rest):
         seen["returns"], seen["unit"] = returns[valid].tolist(), rest[-1]
-        return accumulate(scores, returns, advantage, valid, *rest)
+        return accumulate(passes, returns, advantage, valid, *rest)
 
     monkeypatch.setattr(multi, "accumulate_gradient", note)
     args, optimizer = multi.Args(norm_value_loss=flag), torch.optim.Adam(agent.parameters())
     cpu, ranks = torch.device("cpu"), multi.Ranks()
     ranks.join(cpu, 1)
     try:
-        multi.learn(agent, optimizer, rollout, scores, args, 0.0, cpu, ranks)
+        multi.learn(agent, optimizer, rollout, passes, args, 0.0, cpu, ranks)
     finally:
         ranks.leave()
     root_mean_square = math.sqrt(sum(x * x for x in seen["returns"]) / len(seen["returns"]))
@@ -309,13 +313,34 @@ def test_value_errors_count_in_units_of_their_size(monkeypatch, size, flag):
 @pytest.mark.parametrize("size", [(16, 16), (20, 33), (64, 48)])
 def test_network_takes_any_size(size):
     envs = gym.make_vec("SC2MoveToBeacon-v0", num_envs=2, screen_size=size, minimap_size=size[::-1])
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set)
+    agent = a2c.Agent(envs)
     observation, _ = envs.reset(seed=1)
     logits, value = agent({key: torch.from_numpy(array) for key, array in observation.items()})
     n = envs.action_set.nvec.tolist()
     # of two functions, select_army takes select_add and Move_screen the others
     assert [component.shape for component in logits] == [(2, n[0]), *((2, 1, size) for size in n[1:])]
     assert value.shape == (2,)
+    envs.close()
+
+
+@pytest.mark.parametrize("layers", ["all", ["selected", "unit_type", "player_relative"]])
+def test_network_reads_the_layers_that_the_games_show(layers):
+    chosen = {"screen_layers": layers, "minimap_layers": layers}
+    envs = gym.make_vec("SC2MoveToBeacon-v0", num_envs=2, screen_size=16, minimap_size=16, **chosen)
+    agent = a2c.Agent(envs)
+    observation, _ = envs.reset(seed=1)
+    logits, value = agent({key: torch.from_numpy(array) for key, array in observation.items()})
+    assert logits[0].isfinite().any() and all(component.isfinite().all() for component in [*logits[1:], value])
+    for name, of in (("screen", envs.screen_layers), ("minimap", envs.minimap_layers)):
+        assert agent.planes[name].layers == of
+        assert of[agent.owner[name]].name == "player_relative"
+    envs.close()
+
+
+def test_network_says_which_layer_it_misses():
+    envs = gym.make_vec("SC2MoveToBeacon-v0", num_envs=1, screen_size=16, minimap_size=16, screen_layers=["selected"])
+    with pytest.raises(ValueError, match=r"screen_layers \['selected'\]: .* player_relative"):
+        a2c.Agent(envs)
     envs.close()
 
 
@@ -374,31 +399,27 @@ def test_no_two_seeds_ranks_or_uses_share_a_stream():
 def play_some(env_id="SC2MoveToBeacon-v0", num_envs=3, rollouts=1, num_steps=6):
     args = a2c.Args(env_id=env_id, num_envs=num_envs)
     envs = a2c.make_envs(args, num_envs)
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set, 16)
-    rollout = a2c.Rollout(envs, num_steps, range(10, 10 + num_envs))
-    observation, _ = envs.reset(seed=list(range(num_envs)))
-    for name, array in rollout.observation.items():
-        array[-1] = observation[name]
+    agent = a2c.Agent(envs, 16)
+    rollout = a2c.Rollout(envs, num_steps)
+    rollout.start_from(envs.reset(seed=list(range(num_envs)))[0])
     keys = np.arange(num_envs, dtype=np.uint64)
     for k in range(rollouts):
-        scores = a2c.play(envs, agent, rollout, keys, k * num_steps, k, torch.device("cpu"))
-    return envs, agent, rollout, scores
+        passes = a2c.play(envs, agent, rollout, keys, k * num_steps, torch.device("cpu"))
+    return envs, agent, rollout, passes
 
 
 def test_rollout_rows():
-    _, agent, rollout, scores = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
+    _, agent, rollout, passes = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
     # episodes of 3 steps, each followed by the step that resets the game: steps 3, 7 and 11 of 12
     assert rollout.valid[:, 0].tolist() == [True, False, True, True, True, False]
     assert rollout.truncated[:, 0].tolist() == [True, False, False, False, True, False]
     assert rollout.reward[~rollout.valid].tolist() == [0.0] * 6
-    assert (rollout.policy_version == 1).all()
-    assert (rollout.env_index == [10, 11, 12]).all()
     assert rollout.episodes == [(3.0, 3)] * 6
-    # the scores are those of the recorded rows
+    # the passes are those of the recorded rows
     logits, value = agent(rollout.observe(4, "cpu"))
     mask = torch.tensor([[False, False, False], [False, False, True], [True, True, False]])
     log_prob, entropy = a2c.log_prob_and_entropy(logits, torch.from_numpy(rollout.action[4]), mask)
-    for recorded, again in zip(scores[4], (log_prob, entropy, value), strict=True):
+    for recorded, again in zip(passes[4], (log_prob, entropy, value), strict=True):
         torch.testing.assert_close(recorded, again)
 
 
@@ -418,12 +439,12 @@ def test_actions_are_legal_and_games_write_into_the_rollout():
 
 @pytest.mark.parametrize("unit", [1.0, 4.0])
 def test_gradient_in_pieces_is_that_of_the_whole(unit):
-    _, agent, rollout, scores = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
+    _, agent, rollout, passes = play_some("probe_env:ProbeTruncation-v0", rollouts=2)
     valid = torch.from_numpy(rollout.valid)
     returns = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
-    values = torch.stack([value for _, _, value in scores])
+    values = torch.stack([step.value for step in passes])
     advantage = returns - values.detach()
-    sums = a2c.accumulate_gradient(scores, returns, advantage, valid, 0.01, 0.5, unit=unit)
+    sums = a2c.accumulate_gradient(passes, returns, advantage, valid, 0.01, 0.5, unit)
     pieces = [p.grad.clone() for p in agent.parameters() if p.grad is not None]
     agent.zero_grad()
     logits, value = agent({name: torch.from_numpy(a[:-1]).flatten(0, 1) for name, a in rollout.observation.items()})
@@ -509,6 +530,34 @@ def test_tracking_needs_its_package(module, tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="--track needs the package wandb"):
         module.main(small(module, tmp_path, track=True))
     assert not list(tmp_path.iterdir())
+
+
+class Wandb(types.ModuleType):
+    """What a run asks of Weights and Biases, noted."""
+
+    def __init__(self):
+        super().__init__("wandb")
+        self.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+        self.calls = []
+
+    def init(self, **settings):
+        self.calls.append(("init", settings["name"], settings["config"]["seed"]))
+
+    def finish(self):
+        self.calls.append(("finish",))
+
+
+@both
+@pytest.mark.parametrize("fails", [False, True])
+def test_tracking_ends_with_the_run_also_with_one_that_fails(module, tmp_path, monkeypatch, fails):
+    wandb = Wandb()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    args = small(module, tmp_path, track=True, seed=7, env_id="SC2MoveToBeacon-v0")
+    if fails:
+        args = replace(args, env_id="probe_env:ProbeNanReward-v0")
+    with pytest.raises(FloatingPointError) if fails else contextlib.nullcontext():
+        module.main(args)
+    assert wandb.calls == [("init", "run", 7), ("finish",)]
 
 
 @both
@@ -728,6 +777,20 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
         runs.read_checkpoint(tmp_path / "notes.pt")
 
 
+@both
+@pytest.mark.parametrize("use", ["evaluate", "resume"])
+@pytest.mark.parametrize("made_by", ["ppo", None])
+def test_a_checkpoint_of_another_algorithm_is_refused_and_both_are_named(module, tmp_path, use, made_by):
+    path = module.main(small(module, tmp_path, total_timesteps=15))["checkpoint"]
+    checkpoint = torch.load(path, weights_only=True)
+    assert checkpoint.pop("algorithm") == "a2c"
+    checkpoint["args"] = {"env_id": "SC2MoveToBeacon-v0"}  # none of those that are read next
+    torch.save(checkpoint | ({"algorithm": made_by} if made_by else {}), path)
+    named = made_by or "an algorithm that it does not name"
+    with pytest.raises(SystemExit, match=rf"is a checkpoint of {named}; {module.__name__}.py takes those of a2c only"):
+        module.main(small(module, tmp_path, **{use: path}))
+
+
 def test_the_config_of_a_resumed_run_keeps_both(tmp_path):
     path = a2c.main(small(a2c, tmp_path))["checkpoint"]
     a2c.main(small(a2c, tmp_path, resume=path, total_timesteps=400))
@@ -784,22 +847,20 @@ def test_evaluation_of_a_checkpoint_repeats_that_of_the_run(module, tmp_path):
 
 
 def test_evaluation_counts_every_game_once_and_long_episodes_too():
-    args = a2c.Args(env_id="probe_env:ProbeLengths-v0")
+    args = a2c.Args(env_id="probe_env:ProbeLengths-v0", eval_episodes=6)
     envs = a2c.make_envs(args, 1)
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set, 8)
-    returns = a2c.evaluate(agent, args, range(6), False, torch.device("cpu"), lambda running: running)
-    assert returns == [1.0, 9.0] * 3
-    assert a2c.evaluate(agent, args, range(0), False, torch.device("cpu"), lambda running: running) == []
+    agent = a2c.Agent(envs, 8)
+    assert a2c.evaluate(agent, args, False, torch.device("cpu"), runs.StopSignal()) == [1.0, 9.0] * 3
 
 
 def test_evaluation_has_seeds_of_its_own(monkeypatch):
     made = []
     real = a2c.make_envs
     monkeypatch.setattr(a2c, "make_envs", lambda *arguments: made.append(real(*arguments)) or made[-1])
-    args = a2c.Args(env_id="probe_env:ProbeTermination-v0", seed=5)
+    args = a2c.Args(env_id="probe_env:ProbeTermination-v0", seed=5, eval_episodes=40)
     envs = real(args, 1)
-    agent = a2c.Agent(envs.single_observation_space, envs.action_set, 8)
-    a2c.evaluate(agent, args, range(40), False, torch.device("cpu"), lambda running: running)
+    agent = a2c.Agent(envs, 8)
+    a2c.evaluate(agent, args, False, torch.device("cpu"), runs.StopSignal())
     assert len(set(made[0].seeds)) == 40
     assert not set(made[0].seeds) & set(a2c.stream_seeds(5, range(10_000)))
 

@@ -224,17 +224,18 @@ for name in ("action", "reward", "terminated", "truncated"):
 envs = multi.make_envs(multi.Args(), 1)
 torch.manual_seed(0)
 dtype = getattr(torch, precision)
-agent = multi.Agent(envs.single_observation_space, envs.action_set, 16).to(dtype)
+agent = multi.Agent(envs, 16).to(dtype)
 cpu, args = torch.device("cpu"), multi.Args(norm_adv=True, value_loss="smooth_l1", gae_lambda=0.95)
 optimizer = torch.optim.Adam(agent.parameters(), lr=1e-3, eps=args.optimizer_eps)
 mask = torch.tensor(envs.action_set.argument_mask)
 for k in range(int(updates)):
     rollout.valid = recorded["valid"][k, :, mine].numpy()
-    scores = []
+    passes = []
     for t in range(len(rollout.reward)):
         logits, value = agent(rollout.observe(t, "cpu"))
-        scores.append((*multi.log_prob_and_entropy(logits, torch.from_numpy(rollout.action[t]), mask), value))
-    losses, norm, samples = multi.learn(agent, optimizer, rollout, scores, args, args.ent_coef, cpu, ranks)
+        log_prob, entropy = multi.log_prob_and_entropy(logits, torch.from_numpy(rollout.action[t]), mask)
+        passes.append(multi.ForwardPass(log_prob, entropy, value))
+    losses, norm, samples = multi.learn(agent, optimizer, rollout, passes, args, args.ent_coef, cpu, ranks)
     assert samples == recorded["valid"][k].sum()
     multi.check_equal_weights(agent, ranks)
 if ranks.first:
@@ -249,13 +250,11 @@ def test_two_ranks_of_b_games_learn_what_one_of_2b_does(tmp_path, precision, upd
     """From one recorded rollout; the ranks have different numbers of steps to learn from, once one has none at all."""
     envs = multi.make_envs(multi.Args(), 6)
     torch.manual_seed(0)  # the tolerance is of this rollout: where a gradient is near 0, rounding is large in Adam
-    agent = multi.Agent(envs.single_observation_space, envs.action_set, 16)
-    rollout = multi.Rollout(envs, 8, range(6))
-    observation, _ = envs.reset(seed=multi.stream_seeds(1, range(6)))
-    for name, array in rollout.observation.items():
-        array[-1] = observation[name]
+    agent = multi.Agent(envs, 16)
+    rollout = multi.Rollout(envs, 8)
+    rollout.start_from(envs.reset(seed=multi.stream_seeds(1, range(6)))[0])
     keys = np.array(multi.stream_seeds(1, range(6), multi.ACTION_NOISE), np.uint64)
-    multi.play(envs, agent, rollout, keys, 0, 0, torch.device("cpu"))
+    multi.play(envs, agent, rollout, keys, 0, torch.device("cpu"))
     generator = np.random.default_rng(0)
     valid = generator.random((updates, 8, 6)) < np.array([0.9, 0.9, 0.9, 0.4, 0.4, 0.4])
     valid[3:4, :, 3:] = False
@@ -278,7 +277,7 @@ def test_two_ranks_of_b_games_learn_what_one_of_2b_does(tmp_path, precision, upd
         weights.append(torch.load(target, weights_only=True))
     changed = 0
     torch.manual_seed(0)
-    before = multi.Agent(envs.single_observation_space, envs.action_set, 16).state_dict()
+    before = multi.Agent(envs, 16).state_dict()
     for name, one in weights[0].items():
         torch.testing.assert_close(weights[1][name], one, rtol=0, atol=tolerance)
         changed += int((before[name].to(one.dtype) != one).any())
@@ -413,11 +412,14 @@ def test_bad_sizes_are_said_once(tmp_path):
 
 @pytest.mark.slow
 def test_two_jobs_at_once_of_three_ranks(tmp_path):
-    with torchrun(tmp_path / "a", ranks=3) as one, torchrun(tmp_path / "b", ranks=3) as other:
+    changes = {"ranks": 3, "eval_episodes": 2}  # the third rank has no episode, and waits for the others
+    with torchrun(tmp_path / "a", **changes) as one, torchrun(tmp_path / "b", **changes) as other:
         for job in (one, other):
             code, output = job.end()
             assert code == 0, output
             assert "3 games x 10 steps = 30 a rank, 90 in all" in output
+    evaluations = [result(tmp_path / name / "run")["evaluation"] for name in "ab"]
+    assert evaluations[0] == evaluations[1] and evaluations[0]["sampled"]["episodes"] == 2
     weights = [torch.load(result(tmp_path / name / "run")["checkpoint"], weights_only=True) for name in "ab"]
     assert all(torch.equal(weights[0]["agent"][name], weights[1]["agent"][name]) for name in weights[0]["agent"])
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from sc2_envs import pysc2_compat
-from sc2_envs.actions import FUNCTIONS, FUNCTIONS_BY_NAME
+from sc2_envs.actions import FUNCTIONS, FUNCTIONS_BY_NAME, FunctionKind
 from sc2_envs.engine import MAPS
-from sc2_envs.engine.units import TABLE
+from sc2_envs.engine.abilities import GENERAL, TRAINING_ABILITY, UNIT_ABILITIES
+from sc2_envs.engine.units import NOTHING, TABLE
 
 if importlib.util.find_spec("s2clientprotocol") is None:
     pytest.skip("s2clientprotocol is not installed", allow_module_level=True)
 pysc2_compat.install()
 
-from s2clientprotocol import common_pb2, error_pb2  # noqa: E402 (only after pysc2_compat)
+from s2clientprotocol import common_pb2, error_pb2, raw_pb2  # noqa: E402 (only after pysc2_compat)
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
-from sc2_envs.sc2api.images import write_image  # noqa: E402
 from sc2_envs.sc2api.session import Session  # noqa: E402
 
 WIDTH, HEIGHT = 64, 48
@@ -563,22 +563,158 @@ def test_positions_that_are_no_numbers(value):
     assert act(game, raw(unit_command=command), raw(camera_move=camera)) == [error_pb2.Error] * 2
 
 
-# ---- images ------------------------------------------------------------------------------------------------------
+# ---- what is seen of units, and what they can do ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bits, limit, kind", [(8, 256, "u1"), (32, 2**31 - 1, "<i4")])
-def test_images_of_whole_bytes(bits, limit, kind):
-    pixels = np.random.default_rng(1).integers(0, limit, (5, 7)).astype(np.int32)
-    image = common_pb2.ImageData()
-    write_image(image, pixels, bits)
-    assert (image.size.x, image.size.y, image.bits_per_pixel) == (7, 5, bits)
-    assert np.array_equal(np.frombuffer(image.data, kind).reshape(5, 7), pixels)
+EXACT = (
+    "tag unit_type owner pos facing radius build_progress health health_max "
+    "weapon_cooldown engaged_target_tag orders rally_targets"
+).split()
 
 
-def test_images_of_bits_have_no_padding_between_rows():
-    image = common_pb2.ImageData()
-    write_image(image, np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.int32), 1)
-    assert image.data == bytes([0b10001000, 0b10000000])
+def exact_part(unit):
+    """A Unit without what follows from rules."""
+    part = raw_pb2.Unit()
+    part.CopyFrom(unit)
+    for field in part.DESCRIPTOR.fields:
+        if field.name not in EXACT:
+            part.ClearField(field.name)
+    return part
+
+
+def place(position, x, y):
+    position.x, position.y, position.z = x, y, 8
+
+
+def recorded_unit(world, player, tag):
+    """The same from the record: whoever has the tag is looked for among all units."""
+    (slot,) = np.flatnonzero((world["tag"] == tag) & (world["type"] != NOTHING))
+    kind, owner = TABLE[world["type"][slot]], int(world["owner"][slot])
+    unit = raw_pb2.Unit(tag=tag, unit_type=kind.id, owner=owner or 16, radius=kind.radius, health_max=kind.health)
+    place(unit.pos, world["x"][slot], world["y"][slot])
+    unit.facing, unit.health, unit.build_progress = (world[name][slot] for name in ("facing", "health", "progress"))
+    if owner != player:
+        return unit
+    unit.weapon_cooldown = world["cooldown"][slot]
+    if world["target"][slot]:
+        unit.engaged_target_tag = int(world["target"][slot])
+    for i in range(world["queue_count"][slot]):
+        trained = world["queue_type"][slot, i]
+        order = unit.orders.add(ability_id=int(TRAINING_ABILITY[trained]))
+        if i == 0:
+            order.progress = max(world["queue_loops"][slot], 0) / TABLE[trained].build_loops
+    for i in range(world["order_count"][slot]):
+        order = unit.orders.add(ability_id=int(world["order_ability"][i, slot]))
+        if world["order_target"][i, slot]:
+            order.target_unit_tag = int(world["order_target"][i, slot])
+        else:
+            place(order.target_world_space_pos, world["order_x"][i, slot], world["order_y"][i, slot])
+    if world["rally"][slot]:
+        rally = unit.rally_targets.add()
+        place(rally.point, world["rally_x"][slot], world["rally_y"][slot])
+        if world["rally_target"][slot]:
+            rally.tag = int(world["rally_target"][slot])
+    return unit
+
+
+def recorded_snapshot(world, player, tag):
+    (index,) = np.flatnonzero(world["snapshot_tag"][player - 1, : world["snapshots"][player - 1]] == tag)
+    kind, owner, x, y, progress = (
+        world[f"snapshot_{name}"][player - 1, index] for name in ("type", "owner", "x", "y", "progress")
+    )
+    unit = raw_pb2.Unit(tag=tag, unit_type=TABLE[kind].id, owner=int(owner) or 16, radius=TABLE[kind].radius)
+    place(unit.pos, x, y)
+    unit.facing, unit.build_progress = 4, progress  # pysc2 tells whole radians of those in the fog
+    return unit
+
+
+def order_somebody(game, units, random):
+    """An order that may mean something, to one own unit or to all of a type."""
+    own = [unit for unit in units if unit.alliance == 1]
+    kind = random.choice(sorted({unit.unit_type for unit in own}))
+    tags = [unit.tag for unit in own if unit.unit_type == kind]
+    abilities = UNIT_ABILITIES[next(row.name for row in TABLE if row.id == kind)]
+    command = {"ability_id": int(random.choice(abilities)), "queue_command": bool(random.integers(2))}
+    command["unit_tags"] = tags if random.integers(2) else tags[:1]
+    target, goal = random.integers(3), units[random.integers(len(units))]
+    if target == 1:
+        command["target_unit_tag"] = goal.tag
+    elif target == 2:
+        command["target_world_space_pos"] = common_pb2.Point2D(x=goal.pos.x + 2.5, y=goal.pos.y - 1)
+    act(game, raw(unit_command=command))
+
+
+def in_play(map_path, steps, seed=11):
+    """A game in which a player with much money gives orders at random; yields it before each step."""
+    game, random = Session(), np.random.default_rng(seed)
+    players = [sc_pb.Participant, sc_pb.Computer] if map_path.startswith("Melee") else [sc_pb.Participant]
+    request = creation(map_path=map_path, players=players)
+    request.player_setup[-1].race, request.player_setup[-1].difficulty = common_pb2.Terran, sc_pb.Hard
+    send(game, create_game=request)
+    send(game, join_game=joining())
+    game._view.match.worlds["minerals"] = 10_000
+    for _ in range(steps):
+        yield game
+        if game.status != sc_pb.in_game:
+            break
+        units = list(observe(game).observation.raw_data.units)
+        if any(unit.alliance == 1 for unit in units):  # not while a lost army has yet to be replaced
+            for _ in range(3):
+                order_somebody(game, units, random)
+        step(game, int(random.integers(1, 40)))
+
+
+@pytest.mark.parametrize(
+    "map_path, met_there",
+    [
+        ("BuildMarines", "trains waits rallies targets queues"),
+        ("DefeatRoaches", "fights targets queues"),
+        ("FindAndDefeatZerglings", "targets queues"),
+        ("Melee/Simple64.SC2Map", "snapshots fights targets queues"),
+    ],
+)
+def test_units_are_told_as_the_record_has_them(map_path, met_there):
+    met = set()
+    for game in in_play(map_path, steps=60):
+        world = game._view.match.worlds[0]
+        for unit in observe(game).observation.raw_data.units:
+            of_record = recorded_snapshot if unit.display_type == raw_pb2.Snapshot else recorded_unit
+            assert exact_part(unit) == of_record(world, 1, unit.tag)
+            kinds = {
+                "snapshots": unit.display_type == raw_pb2.Snapshot,
+                "fights": unit.engaged_target_tag,
+                "trains": any(order.progress for order in unit.orders),
+                "waits": any(order.HasField("progress") and not order.progress for order in unit.orders),  # for supply
+                "rallies": unit.rally_targets,
+                "targets": any(order.target_unit_tag for order in unit.orders),
+                "queues": len(unit.orders) > 1,
+            }
+            met |= {kind for kind, holds in kinds.items() if holds}
+    assert met >= set(met_there.split())
+
+
+@pytest.mark.parametrize("map_path", ["BuildMarines", "DefeatRoaches", "Melee/Simple64.SC2Map"])
+def test_abilities_are_those_of_the_selected_types_for_the_available_functions(map_path):
+    """Function by function: each special ability of a selected type that its general one stands for."""
+    told_of = set()
+    for game in in_play(map_path, steps=60):
+        games = game._view.games
+        world = games.worlds[0]
+        selected = (world["selected"] & 1 != 0) & (world["owner"] == 1)
+        known = {ability for row in world["type"][selected] for ability in UNIT_ABILITIES.get(TABLE[row].name, ())}
+        ids = np.arange(len(FUNCTIONS), dtype=np.int32)
+        available = np.zeros((1, len(ids)), np.int8)
+        games.available_functions(ids, available)
+        expected = set()
+        for function in (FUNCTIONS[index] for index in available[0].nonzero()[0]):
+            if function.ability_id:
+                special = {ability for ability in known if GENERAL.get(ability) == function.ability_id}
+                aims = function.kind in (FunctionKind.cmd_screen, FunctionKind.cmd_minimap)
+                expected |= {(ability, aims) for ability in special or {function.ability_id}}
+        told = [(each.ability_id, each.requires_point) for each in observe(game).observation.abilities]
+        assert told == sorted(expected)
+        told_of |= expected
+    assert len(told_of) >= 6
 
 
 # ---- data --------------------------------------------------------------------------------------------------------
