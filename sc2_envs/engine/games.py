@@ -23,7 +23,7 @@ from sc2_envs.engine.maps import MAPS
 from sc2_envs.engine.picture import draw_picture
 from sc2_envs.engine.random import stream_key
 from sc2_envs.engine.rendering import draw_layers
-from sc2_envs.engine.world import WORLD, WORLDS_TYPE
+from sc2_envs.engine.world import MAX_PLAYERS, WORLD, WORLDS_TYPE
 
 _MASK = types.Array(boolean, 1, "C")
 _RECTANGLE = types.UniTuple(float64, 4)
@@ -167,6 +167,7 @@ class Games:
 
     Raises:
         KeyError: for an unknown map.
+        ValueError: for another player; there is none in the record.
     """
 
     def __init__(
@@ -177,6 +178,8 @@ class Games:
         num_threads: int = 1,
         player: int = 1,
     ) -> None:
+        if not 1 <= player <= MAX_PLAYERS:
+            raise ValueError(f"player={player!r}: players are 1 and {MAX_PLAYERS}")
         compile_engine()
         self.map = MAPS[map_name]
         self.num_games = num_games
