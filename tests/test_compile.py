@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from sc2_envs.engine import compile
@@ -64,6 +65,15 @@ def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
     third, announced = finish(start(root, cache))
     assert third != first
     assert "compiling the engine" in announced
+
+
+def test_code_that_checks_its_indices_has_a_cache_of_its_own(monkeypatch):
+    """NUMBA_BOUNDSCHECK is none of what Numba's cache looks at."""
+    hashes = []
+    for value in (None, 0, 1):
+        monkeypatch.setattr(numba.config, "BOUNDSCHECK", value)
+        hashes.append(compile.source_hash())
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 @pytest.mark.timeout(900)

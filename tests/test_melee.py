@@ -405,6 +405,28 @@ def test_a_scout_that_sees_more_than_a_player_can_remember_stops_no_game(melee):
     assert melee.world["snapshots"].tolist() == [MAX_SNAPSHOTS, 11]
 
 
+def test_who_is_cancelled_is_selected_no_more(melee):
+    """Raw commands leave the selection as it is, but not the place of a structure that is gone."""
+    (depot,) = debug.create_units(melee.first, int(ID[SUPPLY_DEPOT]), 1, 32, 32)
+    (refinery,) = debug.create_units(melee.first, int(ID[REFINERY]), 1, *sorted(melee.places(VESPENE_GEYSER, 0))[0])
+    slots = np.array([depot, refinery]) % MAX_UNITS
+    melee.world["progress"][slots] = 0.5
+    worker = melee.slots(SCV, 1)[0]
+    melee.world["selected"][[*slots, worker]] = 1
+    assert order(melee.first, "Cancel_quick", [depot, refinery]) == FINE
+    assert len(melee.slots(VESPENE_GEYSER, 0)) == 4
+    assert np.flatnonzero(melee.world["selected"]).tolist() == [worker]
+    available = np.zeros((1, len(FUNCTIONS)), np.int8)
+    melee.first.available_functions(np.arange(len(FUNCTIONS), dtype=np.int32), available)
+    assert not available[0, FUNCTIONS_BY_NAME["select_unit"].id]  # there is no panel of several units
+
+
+@pytest.mark.parametrize("player", [0, 3, -1])
+def test_a_player_that_the_record_does_not_have_is_refused(player):
+    with pytest.raises(ValueError, match=f"player={player}: players are 1 and 2"):
+        Games(NAME, 1, player=player)
+
+
 # ---- debug commands ------------------------------------------------------------------------------------------------
 
 

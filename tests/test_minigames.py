@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from sc2_envs import MINI_GAMES
-from sc2_envs.engine import Games, Interface
-from sc2_envs.engine.units import BEACON, MARINE, NOTHING, SHARD
+from sc2_envs.engine import Games, Interface, debug
+from sc2_envs.engine.units import BANELING, BEACON, ID, MARINE, MINERAL_FIELD, NOTHING, ROACH, SHARD, ZERGLING
+from sc2_envs.engine.world import MAX_UNITS
 
 SELECT_ARMY, MOVE_SCREEN, SELECT_POINT = 7, 331, 2
 SIZE = 84
@@ -245,3 +246,54 @@ def test_resetting_some_games_leaves_the_others_alone(name):
     assert fresh.worlds["random_counter"][0] != games.worlds["random_counter"][0]
     if name not in ("CollectMineralsAndGas", "BuildMarines"):  # a coin for the side of the SCVs is all that is random
         assert fresh.worlds["x"][0].tolist() != games.worlds["x"][0].tolist()
+
+
+# --- what debug commands can do to them ---
+
+
+def fill_record(games, free):
+    """Leave room for so many units more: the rest of the record is beacons, which are in nobody's way."""
+    world = games.worlds[0]
+    slots = np.flatnonzero(world["type"] == NOTHING)[: MAX_UNITS - (world["type"] != NOTHING).sum() - free]
+    first = int(world["next_tag"]) + 1
+    for name, values in (
+        ("type", BEACON), ("owner", 0), ("x", 33), ("y", 28), ("health", 1), ("progress", 1),
+        ("tag", (first + np.arange(len(slots))) * MAX_UNITS + slots),
+    ):  # fmt: skip
+        world[name][slots] = values
+    games.worlds["next_tag"] += len(slots)
+    games.worlds["slots"] = np.flatnonzero(world["type"])[-1] + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "free", "expected"),
+    [
+        ("DefeatRoaches", 0, {MARINE: 9, ROACH: 0}),
+        ("DefeatRoaches", 3, {MARINE: 9, ROACH: 3}),
+        ("DefeatRoaches", 6, {MARINE: 11, ROACH: 4}),
+        ("DefeatRoaches", 9, {MARINE: 14, ROACH: 4}),
+        ("DefeatZerglingsAndBanelings", 7, {MARINE: 9, ZERGLING: 6, BANELING: 1}),
+        ("DefeatZerglingsAndBanelings", 13, {MARINE: 12, ZERGLING: 6, BANELING: 4}),
+        ("FindAndDefeatZerglings", 20, {MARINE: 3, ZERGLING: 20}),
+        ("CollectMineralShards", 5, {MARINE: 2, SHARD: 5}),
+    ],
+)
+def test_a_wave_that_the_record_has_no_room_for_comes_in_part(name, free, expected):
+    games = started(name, 1)
+    world = games.worlds[0]
+    beaten = np.isin(world["type"], [ROACH, ZERGLING, BANELING, SHARD])
+    debug.kill_units(games, world["tag"][beaten].tolist())
+    fill_record(games, free)
+    games.step(np.zeros(1, np.int32), np.zeros((1, 13), np.int32), 1)
+    assert {unit_type: (world["type"] == unit_type).sum() for unit_type in expected} == expected
+
+
+def test_what_comes_in_the_beacons_place_stays_where_it_is():
+    games = started("MoveToBeacon", 1)
+    world = games.worlds[0]
+    debug.kill_units(games, [int(world["tag"][1])])
+    debug.create_units(games, int(ID[MINERAL_FIELD]), 16, 30, 30)
+    world["x"][0], world["y"][0] = world["x"][1] + 0.5, world["y"][1] + 0.9
+    before = world["x"][1], world["y"][1]
+    games.step(np.zeros(1, np.int32), np.zeros((1, 13), np.int32), 1)
+    assert (world["x"][1], world["y"][1]) == before and games.reward[0] == 0

@@ -17,7 +17,7 @@ from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
 from sc2_envs.engine.rendering.contents import CHEATING_UNIT_TYPE  # noqa: E402
 from sc2_envs.sc2api.images import bits_per_pixel, write_image  # noqa: E402
-from sc2_envs.sc2api.session import Game  # noqa: E402
+from sc2_envs.sc2api.session import Session  # noqa: E402
 
 MARINE, ZERGLING, ATTACK = 48, 105, 23
 
@@ -62,7 +62,7 @@ def send(game, **request):
 
 def fight(map_name, screen, minimap, cheats):
     """A game in which a crowd of Marines meets a crowd of Zerglings, all of them in one place."""
-    game = Game()
+    game = Session()
     creation = sc_pb.RequestCreateGame(random_seed=2)
     creation.local_map.map_path = map_name
     creation.player_setup.add(type=sc_pb.Participant)

@@ -50,7 +50,10 @@ _entries: list[tuple[Any, list[Any]]] = []
 
 
 def source_hash() -> str:
-    """Hash of what the cached code depends on: the engine's sources and their place, Python, Numba, LLVM, the CPU."""
+    """Hash of what the cached code depends on: the engine's sources and their place, Python, Numba, LLVM, the CPU.
+
+    And whether indices are checked (NUMBA_BOUNDSCHECK=1), which Numba's cache does not look at.
+    """
     digest = hashlib.sha256()
     package = _SOURCES.parent
     digest.update(os.fsencode(package) + b"\0")
@@ -64,6 +67,7 @@ def source_hash() -> str:
         llvmlite.__version__,
         llvmlite.binding.get_host_cpu_name(),
         llvmlite.binding.get_host_cpu_features().flatten(),
+        "indices are checked" if numba.config.BOUNDSCHECK else "",
     ):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:16]

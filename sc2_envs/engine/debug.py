@@ -39,6 +39,7 @@ from sc2_envs.engine.units import (
     STRUCTURE,
     TABLE,
     create_unit,
+    free_slots,
     remove_unit,
     slot_of,
 )
@@ -80,10 +81,7 @@ class _Created(NamedTuple):
 @jit
 def create(world, unit_type, owner, x, y):
     """Create a unit at the free place nearest to a point, a structure there; its tag, and FINE or why not."""
-    free = MAX_UNITS
-    for slot in range(world.slots):
-        free -= world.type[slot] != NOTHING
-    if free <= RESERVED_SLOTS:
+    if free_slots(world) <= RESERVED_SLOTS:
         return 0, COULDNT_ALLOCATE_UNIT
     contents = -1
     if unit_type == REFINERY:

@@ -24,7 +24,7 @@ from sc2_envs.engine.random import stream_key
 from sc2_envs.engine.rendering.contents import TABLES_INT32, TABLES_UINT8
 from sc2_envs.engine.rendering.layers import draw_layers
 from sc2_envs.engine.rendering.memory import Memory, Scratch, make_memory, make_scratch
-from sc2_envs.engine.world import WORLD, WORLDS_TYPE
+from sc2_envs.engine.world import MAX_PLAYERS, WORLD, WORLDS_TYPE
 
 _MASK = types.Array(boolean, 1, "C")
 _RECTANGLE = types.UniTuple(float64, 4)
@@ -182,6 +182,7 @@ class Games:
 
     Raises:
         KeyError: for an unknown map.
+        ValueError: for another player; there is none in the record.
     """
 
     def __init__(
@@ -192,6 +193,8 @@ class Games:
         num_threads: int = 1,
         player: int = 1,
     ) -> None:
+        if not 1 <= player <= MAX_PLAYERS:
+            raise ValueError(f"player={player!r}: players are 1 and {MAX_PLAYERS}")
         compile_engine()
         self.map = MAPS[map_name]
         self.num_games = num_games

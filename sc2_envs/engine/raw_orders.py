@@ -70,14 +70,15 @@ class RawCommand:
             selects: whether the units are selected from now on, too.
         """
         selected = games.worlds["selected"][0]
-        before = selected.copy()
         world = games.worlds[0]
+        before, tags = selected.copy(), world["tag"].copy()
         named = np.isin(world["tag"], self.tags) & (world["type"] != NOTHING) & (world["owner"] == games.player)
         bit = np.uint8(1 << (games.player - 1))
         selected[:] = np.where(named, before | bit, before & ~bit)
         reason = int(_command(games.worlds, games.player, self.function, self.x, self.y, self.target, self.queued))
         if not selects or not named.any():
-            selected[:] = before
+            stays = (world["type"] != NOTHING) & (world["tag"] == tags)  # who was not cancelled
+            selected[:] = np.where(stays, before, 0)
         return reason
 
 

@@ -221,6 +221,15 @@ def has_free_slot(world):
 
 
 @jit
+def free_slots(world):
+    """For how many more units there is room in the record."""
+    free = MAX_UNITS
+    for slot in range(world.slots):
+        free -= world.type[slot] != NOTHING
+    return free
+
+
+@jit
 def create_unit(world, unit_type, owner, x, y):
     """Put a new finished unit into the first free slot and return the slot."""
     slot = 0

@@ -7,7 +7,7 @@ CollectMineralShards.SC2Map (2017); lengths are world units, times are game loop
 
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.maps.area import Rectangle, near, uniform_point
-from sc2_envs.engine.units import MARINE, SHARD, create_unit, distance_squared, remove_unit
+from sc2_envs.engine.units import MARINE, SHARD, create_unit, distance_squared, has_free_slot, remove_unit
 from sc2_envs.engine.world import NEUTRAL, PLAYER
 
 NAME = "CollectMineralShards"
@@ -42,7 +42,8 @@ def scatter_shards(world):
             if near(x, y, world.x[0], world.y[0], MIN_DISTANCE) or near(x, y, world.x[1], world.y[1], MIN_DISTANCE):
                 continue
             break
-        create_unit(world, SHARD, NEUTRAL, x, y)
+        if has_free_slot(world):  # debug commands can have left too few
+            create_unit(world, SHARD, NEUTRAL, x, y)
 
 
 @jit

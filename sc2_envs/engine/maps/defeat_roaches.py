@@ -9,7 +9,7 @@ episode ends with the last Marine, or with the map's timer. Numbers are read fro
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.maps.area import Rectangle
 from sc2_envs.engine.maps.two_sides import FIRST_MARINES, draw_anchors, line_up_marines
-from sc2_envs.engine.units import ROACH, create_unit
+from sc2_envs.engine.units import ROACH, create_unit, has_free_slot
 from sc2_envs.engine.world import ENEMY, PLAYER
 
 NAME = "DefeatRoaches"
@@ -35,9 +35,10 @@ def start(world):
 def next_wave(world, fresh):
     """Marines, so many of them fresh, and Roaches at new places."""
     x, y, roach_x, roach_y = draw_anchors(world)
-    line_up_marines(world, x, y, fresh)
+    line_up_marines(world, x, y, fresh, len(ROACH_LINE))
     for offset in ROACH_LINE:
-        create_unit(world, ROACH, ENEMY, roach_x, roach_y + offset)
+        if has_free_slot(world):
+            create_unit(world, ROACH, ENEMY, roach_x, roach_y + offset)
 
 
 @jit

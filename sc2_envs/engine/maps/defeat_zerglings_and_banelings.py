@@ -11,7 +11,7 @@ from sc2_envs.engine.compile import jit
 from sc2_envs.engine.maps.area import Rectangle
 from sc2_envs.engine.maps.placement import create_near
 from sc2_envs.engine.maps.two_sides import FIRST_MARINES, draw_anchors, line_up_marines
-from sc2_envs.engine.units import BANELING, ZERGLING
+from sc2_envs.engine.units import BANELING, ZERGLING, free_slots
 from sc2_envs.engine.world import ENEMY, PLAYER
 
 NAME = "DefeatZerglingsAndBanelings"
@@ -38,11 +38,9 @@ def start(world):
 def next_wave(world, fresh):
     """Marines, so many of them fresh, and their enemies at new places."""
     x, y, enemy_x, enemy_y = draw_anchors(world)
-    line_up_marines(world, x, y, fresh)
-    for _ in range(ZERGLINGS):
-        create_near(world, ZERGLING, ENEMY, enemy_x, enemy_y)
-    for _ in range(BANELINGS):
-        create_near(world, BANELING, ENEMY, enemy_x, enemy_y)
+    line_up_marines(world, x, y, fresh, ZERGLINGS + BANELINGS)
+    for i in range(min(ZERGLINGS + BANELINGS, free_slots(world))):
+        create_near(world, ZERGLING if i < ZERGLINGS else BANELING, ENEMY, enemy_x, enemy_y)
 
 
 @jit

@@ -12,7 +12,7 @@ from sc2_envs.engine.compile import jit
 from sc2_envs.engine.maps.area import Rectangle, near, uniform_point
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.selection import set_selected
-from sc2_envs.engine.units import MARINE, ZERGLING, create_unit
+from sc2_envs.engine.units import MARINE, ZERGLING, create_unit, has_free_slot
 from sc2_envs.engine.world import ENEMY, PLAYER
 
 NAME = "FindAndDefeatZerglings"
@@ -105,7 +105,8 @@ def next_wave(world):
             x, y = uniform_point(world, PLAYABLE)
             if is_away(world, x, y) and is_apart(world, x, y):
                 break
-        create_unit(world, ZERGLING, ENEMY, x, y)
+        if has_free_slot(world):  # debug commands can have left too few
+            create_unit(world, ZERGLING, ENEMY, x, y)
 
 
 @jit

@@ -34,6 +34,8 @@ def start(world):
 def after_loop(world):
     """Reward earned in this game loop (points)."""
     marine, beacon = 0, 1
+    if world.type[beacon] != BEACON:  # debug commands can have put something else there
+        return 0
     if distance_squared(world, marine, beacon) > REACH * REACH:
         return 0
     world.x[beacon], world.y[beacon] = beacon_spot(world, marine)

@@ -2,14 +2,15 @@
 
 A wave puts the Marines into a box on one side of the area and their enemies into the one on the other side; a coin
 decides which is whose, and each side's anchor is a random point of its box. Survivors of the wave before are taken
-away and made anew: they keep their life, and lose their orders and what was left of a weapon's cooldown.
+away and made anew: they keep their life, and lose their orders and what was left of a weapon's cooldown. Debug commands
+can leave no room in the record for all of a wave: then fewer fresh Marines come, and then fewer enemies.
 """
 
 from sc2_envs.engine.compile import jit
 from sc2_envs.engine.maps.area import Rectangle, uniform_point
 from sc2_envs.engine.random import uniform
 from sc2_envs.engine.selection import set_selected
-from sc2_envs.engine.units import MARINE, create_unit, remove_unit
+from sc2_envs.engine.units import MARINE, create_unit, free_slots, remove_unit
 from sc2_envs.engine.world import PLAYER
 
 LEFT_BOX = Rectangle(left=23.97, bottom=25.06, right=27.98, top=31.05)
@@ -28,8 +29,11 @@ def draw_anchors(world):
 
 
 @jit
-def line_up_marines(world, x, y, fresh):
-    """Make the surviving Marines anew, and some fresh ones, in a vertical line round a point, all selected."""
+def line_up_marines(world, x, y, fresh, enemies):
+    """Make the surviving Marines anew, and some fresh ones, in a vertical line round a point, all selected.
+
+    enemies: how many slots of the record are left to those of the wave.
+    """
     place = 0
     for slot in range(world.slots):
         if world.owner[slot] != PLAYER:
@@ -39,7 +43,7 @@ def line_up_marines(world, x, y, fresh):
         survivor = stand_in_line(world, x, y, place)  # in this slot or a lower one: nobody is met twice
         world.health[survivor] = health
         place += 1
-    for _ in range(fresh):
+    for _ in range(min(fresh, free_slots(world) - enemies)):
         stand_in_line(world, x, y, place)
         place += 1
 
