@@ -26,7 +26,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, runs
+from sc2_envs import SC2VectorEnv, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION
 from sc2_envs.features import Layer
@@ -505,12 +505,12 @@ def film(agent, args, path: Path, device) -> str | None:
         ended = terminated or truncated
     env.close()
     try:
-        video = runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul)  # four times as fast as the game
+        path = video.write_video(frames, path, fps=4 * 22.4 / args.step_mul)  # four times as fast as the game
     except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
         print(f"no video: {error}", file=sys.stderr)
         return None
-    print(f"video        {video}")
-    return str(video)
+    print(f"video        {path}")
+    return str(path)
 
 
 def evaluate_and_film(agent, args, video_path: Path, device, stop) -> tuple[dict, str | None]:
@@ -520,8 +520,8 @@ def evaluate_and_film(agent, args, video_path: Path, device, stop) -> tuple[dict
         returns = evaluate(agent, args, policy == "greedy", device, stop)
         if stop.requested:
             return evaluation, None
-        evaluation[policy] = runs.summary(returns)
-        print(f"{policy:7} policy: {runs.summary_line(evaluation[policy])}")
+        evaluation[policy] = run_folder.summary(returns)
+        print(f"{policy:7} policy: {run_folder.summary_line(evaluation[policy])}")
     return evaluation, film(agent, args, video_path, device) if args.capture_video else None
 
 
@@ -542,7 +542,7 @@ class Counters:
     training_seconds: float = 0.0  # without compilation and evaluation
 
 
-def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> runs.Run:
+def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> run_folder.Run:
     """Open the run folder, and with --track a run at Weights and Biases, which gets what TensorBoard gets."""
     if args.track:
         import wandb
@@ -550,10 +550,10 @@ def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> runs.
         folder.mkdir(parents=True, exist_ok=True)
         name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
         wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
-    return runs.Run(folder, config, resumed_at)
+    return run_folder.Run(folder, config, resumed_at)
 
 
-def end_run(args, run: runs.Run) -> None:
+def end_run(args, run: run_folder.Run) -> None:
     run.close()
     if args.track:
         import wandb
@@ -579,7 +579,7 @@ def resume_games(games: dict, envs: SC2VectorEnv, rollout: Rollout) -> None:
     torch.set_rng_state(games["torch_random_state"])
 
 
-def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
+def save_checkpoint(run: run_folder.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
     """Write a checkpoint into the run folder; `games` are those of each process, from `save_games`."""
     checkpoint = {
         "algorithm": ALGORITHM,
@@ -598,7 +598,7 @@ def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, e
 
 def read_checkpoint(path: str | Path) -> dict:
     """A checkpoint of this algorithm, on the CPU; that of another one is refused."""
-    checkpoint = runs.read_checkpoint(path)
+    checkpoint = run_folder.read_checkpoint(path)
     made_by = checkpoint.get("algorithm", "an algorithm that it does not name")
     if made_by != ALGORITHM:
         raise SystemExit(f"{path} is a checkpoint of {made_by}; {Path(__file__).name} takes those of {ALGORITHM} only")
@@ -628,7 +628,7 @@ def check_args(args) -> None:
         )
     if args.track and not importlib.util.find_spec("wandb"):
         raise SystemExit("--track needs the package wandb: pip install wandb")
-    runs.check_env_id(args.env_id)
+    run_folder.check_env_id(args.env_id)
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
@@ -639,15 +639,15 @@ def main(args: Args) -> dict:
     torch.set_num_threads(args.num_threads or torch.get_num_threads())
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
-    with runs.StopSignal() as stop:
+    with run_folder.StopSignal() as stop:
         return evaluate_checkpoint(args, device, stop) if args.evaluate else train(args, device, stop)
 
 
 def train(args, device, stop) -> dict:
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
-    folder, checkpoint_path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
+    folder, checkpoint_path = run_folder.locate(args.runs_dir, args.run_name, default_name, args.resume)
     if checkpoint_path:
-        runs.refuse_other_args(checkpoint_path, read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
+        run_folder.refuse_other_args(checkpoint_path, read_checkpoint(checkpoint_path), asdict(args), FIXED_ARGS)
 
     # the games, the network, the storage
     envs = make_envs(args, args.num_envs)
@@ -657,7 +657,7 @@ def train(args, device, stop) -> dict:
     rollout = Rollout(envs, args.num_steps)
     if checkpoint_path:
         spaces = envs.single_observation_space, envs.single_action_space
-        checkpoint = runs.load_checkpoint(checkpoint_path, *spaces, resuming=True)
+        checkpoint = run_folder.load_checkpoint(checkpoint_path, *spaces, resuming=True)
         counters = resume(checkpoint, agent, optimizer)
         resume_games(checkpoint["ranks"][0], envs, rollout)
         print(f"continues {checkpoint_path}: {counters.global_step:,} of {args.total_timesteps:,} steps are done")
@@ -666,9 +666,9 @@ def train(args, device, stop) -> dict:
         rollout.start_from(envs.reset(seed=stream_seeds(args.seed, range(args.num_envs)))[0])
 
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    config = runs.describe(asdict(args), args.exp_name, 1, gpu)
+    config = run_folder.describe(asdict(args), args.exp_name, 1, gpu)
     run = start_run(args, folder, config, counters.global_step if checkpoint_path else None)
-    progress = runs.ProgressLine(args.total_timesteps)
+    progress = run_folder.ProgressLine(args.total_timesteps)
     print(f"{args.num_envs} games x {args.num_steps} steps an update, on {device}; run folder {folder}", flush=True)
     mean_return, late = None, False
     clock = time.perf_counter()  # from here on: making the engine and the network is not training
@@ -727,7 +727,7 @@ def evaluate_checkpoint(args, device, stop) -> dict:
     args = replace(args, **{name: saved[name] for name in CHECKPOINT_ARGS})
     envs = make_envs(args, 1)
     spaces = envs.single_observation_space, envs.single_action_space
-    checkpoint = runs.load_checkpoint(args.evaluate, *spaces, resuming=False)
+    checkpoint = run_folder.load_checkpoint(args.evaluate, *spaces, resuming=False)
     agent = Agent(envs, args.hidden_size).to(device)
     agent.load_state_dict(checkpoint["agent"])
     envs.close()

@@ -33,7 +33,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, runs
+from sc2_envs import SC2VectorEnv, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION
 from sc2_envs.features import Layer
@@ -737,12 +737,12 @@ def film(agent, args, path: Path, device) -> str | None:
         ended = terminated or truncated
     env.close()
     try:
-        video = runs.write_video(frames, path, fps=4 * 22.4 / args.step_mul)  # four times as fast as the game
+        path = video.write_video(frames, path, fps=4 * 22.4 / args.step_mul)  # four times as fast as the game
     except (OSError, RuntimeError, ValueError) as error:  # a full disk does not undo a training
         print(f"no video: {error}", file=sys.stderr)
         return None
-    print(f"video        {video}")
-    return str(video)
+    print(f"video        {path}")
+    return str(path)
 
 
 def evaluate_and_film(agent, args, video_path: Path, device, stop, ranks) -> tuple[dict, str | None, bool]:
@@ -753,8 +753,8 @@ def evaluate_and_film(agent, args, video_path: Path, device, stop, ranks) -> tup
         returns, stopped = evaluate_over_ranks(agent, args, policy == "greedy", device, stop, ranks)
         if stopped:
             return evaluation, None, True
-        evaluation[policy] = runs.summary(returns)
-        ranks.say(f"{policy:7} policy: {runs.summary_line(evaluation[policy])}")
+        evaluation[policy] = run_folder.summary(returns)
+        ranks.say(f"{policy:7} policy: {run_folder.summary_line(evaluation[policy])}")
     return evaluation, film(agent, args, video_path, device) if args.capture_video and ranks.first else None, False
 
 
@@ -775,7 +775,7 @@ class Counters:
     training_seconds: float = 0.0  # without compilation and evaluation
 
 
-def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> runs.Run:
+def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> run_folder.Run:
     """Open the run folder, and with --track a run at Weights and Biases, which gets what TensorBoard gets."""
     if args.track:
         import wandb
@@ -783,10 +783,10 @@ def start_run(args, folder: Path, config: dict, resumed_at: int | None) -> runs.
         folder.mkdir(parents=True, exist_ok=True)
         name = {"project": args.wandb_project_name, "entity": args.wandb_entity, "name": folder.name}
         wandb.init(**name, config=asdict(args), sync_tensorboard=True, dir=str(folder))
-    return runs.Run(folder, config, resumed_at)
+    return run_folder.Run(folder, config, resumed_at)
 
 
-def end_run(args, run: runs.Run) -> None:
+def end_run(args, run: run_folder.Run) -> None:
     run.close()
     if args.track:
         import wandb
@@ -812,7 +812,7 @@ def resume_games(games: dict, envs: SC2VectorEnv, rollout: Rollout) -> None:
     torch.set_rng_state(games["torch_random_state"])
 
 
-def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
+def save_checkpoint(run: run_folder.Run, args, counters: Counters, agent, optimizer, envs, games: list[dict]) -> None:
     """Write a checkpoint into the run folder; `games` are those of each process, from `save_games`."""
     checkpoint = {
         "algorithm": ALGORITHM,
@@ -831,7 +831,7 @@ def save_checkpoint(run: runs.Run, args, counters: Counters, agent, optimizer, e
 
 def read_checkpoint(path: str | Path) -> dict:
     """A checkpoint of this algorithm, on the CPU; that of another one is refused."""
-    checkpoint = runs.read_checkpoint(path)
+    checkpoint = run_folder.read_checkpoint(path)
     made_by = checkpoint.get("algorithm", "an algorithm that it does not name")
     if made_by != ALGORITHM:
         raise SystemExit(f"{path} is a checkpoint of {made_by}; {Path(__file__).name} takes those of {ALGORITHM} only")
@@ -848,21 +848,23 @@ def resume(checkpoint: dict, agent, optimizer) -> Counters:
 def find_run(args) -> bytes:
     """The run folder and the checkpoint to continue, if any, as JSON; a checkpoint of other arguments is refused."""
     default_name = f"{args.env_id.rpartition(':')[2]}__{args.exp_name}__{args.seed}"
-    folder, path = runs.locate(args.runs_dir, args.run_name, default_name, args.resume)
+    folder, path = run_folder.locate(args.runs_dir, args.run_name, default_name, args.resume)
     if path:
-        runs.refuse_other_args(path, read_checkpoint(path), asdict(args), FIXED_ARGS)
+        run_folder.refuse_other_args(path, read_checkpoint(path), asdict(args), FIXED_ARGS)
     return json.dumps([str(folder), path and str(path)]).encode()
 
 
 def read_to_evaluate(path: str, envs: SC2VectorEnv) -> bytes:
     """The checkpoint's bytes, if it was made for these games."""
-    runs.load_checkpoint(path, envs.single_observation_space, envs.single_action_space, resuming=False)
+    run_folder.load_checkpoint(path, envs.single_observation_space, envs.single_action_space, resuming=False)
     return Path(path).read_bytes()
 
 
 def read_to_resume(path: Path, envs: SC2VectorEnv, size: int) -> bytes:
     """The checkpoint's bytes, if it was made for these games and this number of ranks."""
-    checkpoint = runs.load_checkpoint(path, envs.single_observation_space, envs.single_action_space, resuming=True)
+    checkpoint = run_folder.load_checkpoint(
+        path, envs.single_observation_space, envs.single_action_space, resuming=True
+    )
     if len(checkpoint["ranks"]) != size:
         raise SystemExit(
             f"{path} holds the games of {len(checkpoint['ranks'])} ranks, but this job has {size}: half-played games "
@@ -887,7 +889,7 @@ def check_args(args, ranks) -> None:
         )
     if args.track and not importlib.util.find_spec("wandb"):
         raise SystemExit("--track needs the package wandb: pip install wandb")
-    runs.check_env_id(args.env_id)
+    run_folder.check_env_id(args.env_id)
 
 
 def check_equal_args(args, ranks) -> None:
@@ -917,7 +919,7 @@ def main(args: Args) -> dict:
         torch.set_num_threads(args.num_threads or 1)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
-    with runs.StopSignal() as stop:
+    with run_folder.StopSignal() as stop:
         ranks.join(device, args.timeout_minutes)
         try:
             check_equal_args(args, ranks)
@@ -955,9 +957,9 @@ def train(args, device, stop, ranks) -> dict:
     run, progress = None, None  # of rank 0, which alone writes and shows
     if ranks.first:
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-        config = runs.describe(asdict(args), args.exp_name, ranks.size, gpu)
+        config = run_folder.describe(asdict(args), args.exp_name, ranks.size, gpu)
         run = start_run(args, folder, config, counters.global_step if checkpoint_path else None)
-        progress = runs.ProgressLine(args.total_timesteps)
+        progress = run_folder.ProgressLine(args.total_timesteps)
     batch = args.num_envs * args.num_steps
     ranks.say(
         f"{ranks.size} rank(s), launcher {ranks.launcher}, backend {ranks.backend}, {device}; run folder {folder}\n"

@@ -54,7 +54,7 @@ class Args:
 
 def games_of(envs: gym.vector.VectorEnv[Any, Any, Any]) -> Games:
     """The engine's games behind a batched environment."""
-    return envs.unwrapped._batch.games
+    return envs.unwrapped.games
 
 
 def late_games(env_id: str, games: int, seed: int) -> tuple[NDArray[Any], int]:

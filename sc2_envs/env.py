@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sc2_envs.actions import ActionSet
 from sc2_envs.batch import Batch, Observation, check_seed, entropy
-from sc2_envs.engine import REASONS
+from sc2_envs.engine import REASONS, Games
+from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND
 from sc2_envs.features import Layer
 from sc2_envs.spaces import (
     RENDER_MODES,
@@ -23,7 +24,6 @@ from sc2_envs.spaces import (
     resolve_settings,
 )
 
-GAME_LOOPS_PER_SECOND = 22.4
 _ALL = np.ones(1, bool)
 
 
@@ -102,6 +102,11 @@ class SC2Env(gym.Env[Any, Any]):
     def argument_mask(self) -> NDArray[np.bool_]:
         """(F, A) bool: does this function use this argument? Component 1 + a of an action is argument a."""
         return self.action_set.argument_mask
+
+    @property
+    def games(self) -> Games:
+        """The engine's games; `games.worlds` is their whole state, which may be read."""
+        return self._batch.games
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sc2_envs.actions import ActionSet, InvalidActionError
 from sc2_envs.batch import Batch, Observation, check_seed, reason_names
-from sc2_envs.env import GAME_LOOPS_PER_SECOND, SC2Env
+from sc2_envs.engine import Games
+from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND
+from sc2_envs.env import SC2Env
 from sc2_envs.features import Layer, near_matches
 from sc2_envs.spaces import (
     VECTOR_KEYWORDS,
@@ -150,6 +152,11 @@ class SC2VectorEnv(VectorEnv[Any, Any, Any]):
         return tuple(self._batch.seeds)
 
     # ---- episodes ----------------------------------------------------------------------------------------------
+
+    @property
+    def games(self) -> Games:
+        """The engine's games; `games.worlds` is their whole state, which may be read."""
+        return self._batch.games
 
     def reset(
         self,

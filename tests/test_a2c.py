@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 
-from sc2_envs import runs
+from sc2_envs import run_folder, video
 
 ALGORITHMS = Path(__file__).resolve().parent.parent / "algorithms"
 FILES = ("a2c_sc2", "a2c_sc2_multigpu")
@@ -475,7 +475,7 @@ def test_bad_numbers_stop_where_they_come_from(module, tmp_path, env_id, problem
     with pytest.raises(FloatingPointError, match=problem):
         module.main(small(module, tmp_path, env_id=f"probe_env:{env_id}", checkpoint_every=1))
     assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "failed"
-    newest = runs.locate(tmp_path, "run", "", "auto")[1]
+    newest = run_folder.locate(tmp_path, "run", "", "auto")[1]
     assert newest.name == "step_12.pt"  # the one update before, less the reset
     weights = torch.load(newest, weights_only=True)["agent"]
     assert all(tensor.isfinite().all() for tensor in weights.values())
@@ -734,7 +734,7 @@ def test_resume_auto_finds_the_newest_unfinished_run(tmp_path):
         (checkpoints / f"step_{step}.pt").touch()
         (tmp_path / name / "result.json").write_text(json.dumps({"status": status}))
 
-    find = lambda name="": runs.locate(tmp_path, name, "SC2MoveToBeacon-v0__a2c__1", "auto")[1]  # noqa: E731
+    find = lambda name="": run_folder.locate(tmp_path, name, "SC2MoveToBeacon-v0__a2c__1", "auto")[1]  # noqa: E731
     assert find() is None
     run("SC2MoveToBeacon-v0__a2c__1__100", "interrupted", 1)
     run("SC2MoveToBeacon-v0__a2c__1__99", "failed", 2)
@@ -774,7 +774,7 @@ def test_a_run_has_nothing_left_to_do_with_fewer_steps_than_it_has(module, tmp_p
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / "notes.pt").write_text("no checkpoint")
     with pytest.raises(SystemExit, match="notes.pt is not a checkpoint"):
-        runs.read_checkpoint(tmp_path / "notes.pt")
+        run_folder.read_checkpoint(tmp_path / "notes.pt")
 
 
 @both
@@ -804,7 +804,7 @@ def test_a_failed_video_does_not_lose_the_evaluation(tmp_path, monkeypatch, caps
     def full(*_, **_keywords):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(runs, "write_video", full)
+    monkeypatch.setattr(video, "write_video", full)
     result = a2c.main(small(a2c, tmp_path, eval_episodes=2, capture_video=True))
     assert result["status"] == "finished" and result["evaluation"]["sampled"]["episodes"] == 2
     assert "no video: the disk is full" in capsys.readouterr().err
@@ -850,7 +850,7 @@ def test_evaluation_counts_every_game_once_and_long_episodes_too():
     args = a2c.Args(env_id="probe_env:ProbeLengths-v0", eval_episodes=6)
     envs = a2c.make_envs(args, 1)
     agent = a2c.Agent(envs, 8)
-    assert a2c.evaluate(agent, args, False, torch.device("cpu"), runs.StopSignal()) == [1.0, 9.0] * 3
+    assert a2c.evaluate(agent, args, False, torch.device("cpu"), run_folder.StopSignal()) == [1.0, 9.0] * 3
 
 
 def test_evaluation_has_seeds_of_its_own(monkeypatch):
@@ -860,7 +860,7 @@ def test_evaluation_has_seeds_of_its_own(monkeypatch):
     args = a2c.Args(env_id="probe_env:ProbeTermination-v0", seed=5, eval_episodes=40)
     envs = real(args, 1)
     agent = a2c.Agent(envs, 8)
-    a2c.evaluate(agent, args, False, torch.device("cpu"), runs.StopSignal())
+    a2c.evaluate(agent, args, False, torch.device("cpu"), run_folder.StopSignal())
     assert len(set(made[0].seeds)) == 40
     assert not set(made[0].seeds) & set(a2c.stream_seeds(5, range(10_000)))
 
@@ -868,24 +868,6 @@ def test_evaluation_has_seeds_of_its_own(monkeypatch):
 def test_a_time_limit_ends_the_training(tmp_path):
     result = a2c.main(small(a2c, tmp_path, total_timesteps=10**9, max_training_minutes=1 / 60))
     assert result["status"] == "finished" and 1 <= result["training_seconds"] < 30
-
-
-def test_video_without_ffmpeg_is_a_gif_and_says_so(tmp_path, monkeypatch, capsys):
-    from PIL import Image
-
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    frames = [np.full((31, 45, 3), 20 * i, np.uint8) for i in range(5)]
-    path = runs.write_video(frames, tmp_path / "videos" / "film.mp4", 10)
-    assert path.suffix == ".gif" and Image.open(path).n_frames == 5
-    assert "imageio-ffmpeg" in capsys.readouterr().err
-
-
-def test_video_is_an_mp4_that_can_be_read(tmp_path):
-    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
-    frames = [np.full((31, 45, 3), 20 * i, np.uint8) for i in range(5)]
-    path = runs.write_video(frames, tmp_path / "film.mp4", 10)
-    assert path.suffix == ".mp4"
-    assert imageio_ffmpeg.count_frames_and_secs(str(path))[0] == 5
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -37,7 +37,7 @@ class Play:
             env_id, games, screen_layers=["player_relative"], minimap_layers=["visibility_map"],
             features={"raw_units": 256}, **keywords,
         ).unwrapped  # fmt: skip
-        self.games = self.envs._batch.games
+        self.games = self.envs.games
         self.observation, self.info = self.envs.reset(seed=[seed * 1000 + i for i in range(games)])
         self.generator = np.random.default_rng(seed)
         self.reward = np.zeros(games)
@@ -176,7 +176,7 @@ def test_a_game_does_not_depend_on_the_games_beside_it(env_id):
         few.observation = few.envs.step(chosen)[0]
         alone.step(chosen[7:8])
     assert many.worlds.tobytes() == few.worlds.tobytes()
-    assert many.worlds[7].tobytes() == alone._batch.games.worlds[0].tobytes()
+    assert many.worlds[7].tobytes() == alone.games.worlds[0].tobytes()
 
 
 def test_the_owner_of_a_free_slot_is_nobody():

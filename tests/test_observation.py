@@ -489,7 +489,7 @@ def test_an_order_that_fails_later_is_told_then():
     """A depot is ordered with 100 minerals, which are gone when the SCV is there."""
     env = SC2Env("CollectMineralsAndGas", action_set="all", features=["action_result", "alerts"])
     env.reset(seed=3)
-    worlds = env._batch.games.worlds
+    worlds = env.games.worlds
     worlds["minerals"][0, 0] = 100
     call(env, "select_idle_worker", select_worker="select")
     observation, *_, info = call(env, "Build_SupplyDepot_screen", queued="now", screen=(40, 42))
@@ -526,7 +526,7 @@ def test_the_batch_tells_the_same_of_orders():
     keywords = {"action_set": "all", "features": ["action_result"], "mask": "none"}
     envs = SC2VectorEnv("CollectMineralsAndGas", num_envs=3, **keywords)
     envs.reset(seed=1)
-    envs._batch.games.worlds["last_error"][1, 0] = 9
+    envs.games.worlds["last_error"][1, 0] = 9
     infos = envs._info(np.array([True, True, False]))
     assert infos["order_error"].tolist() == [0, 9, 0] and infos["_order_error"].tolist() == [True, True, False]
     assert infos["order_error_name"].tolist() == ["", "NotEnoughMinerals", None]

@@ -543,7 +543,7 @@ def new_game(map_name="MoveToBeacon", policy="human", step_mul=1, steps_a_decisi
 
 def marines(game):
     """Places of the player's units, (n, 2)."""
-    world = game.env._batch.games.worlds[0]
+    world = game.env.games.worlds[0]
     own = (world["owner"] == 1) & (world["type"] != 0)
     return np.stack([world["x"][own], world["y"][own]], axis=1)
 
@@ -700,9 +700,9 @@ def test_a_marine_is_selected_where_the_window_shows_it(pygame):
         for number, place in enumerate(marines(table.game)):
             table.mouse(1, place)
             table.tick(2)
-            selected = table.game.env._batch.games.worlds[0]["selected"]
+            selected = table.game.env.games.worlds[0]["selected"]
             assert np.flatnonzero(selected).tolist() == [np.flatnonzero(selected)[0]]
-            world = table.game.env._batch.games.worlds[0]
+            world = table.game.env.games.worlds[0]
             chosen = np.flatnonzero(selected)[0]
             np.testing.assert_allclose((world["x"][chosen], world["y"][chosen]), place, err_msg=f"{number}")
 

@@ -225,6 +225,16 @@ def test_package_needs_no_algorithm():
             assert module.split(".")[0] not in ("algorithms", "benchmark"), f"{identifier(path)} imports {module}"
 
 
+def test_engine_needs_only_the_vocabulary():
+    """It is compiled, and of use, without environments and without the protocol."""
+    for path in (REPOSITORY / "sc2_envs" / "engine").rglob("*.py"):
+        for module in imported_modules(path):
+            if module.split(".")[0] == "sc2_envs":
+                known = module.startswith("sc2_envs.engine") or module in ("sc2_envs.actions", "sc2_envs.features")
+                assert known, f"{identifier(path)} imports {module}"
+            assert module.split(".")[0] not in ("s2clientprotocol", "google"), f"{identifier(path)} imports {module}"
+
+
 def test_import_is_light():
     program = "import sys, sc2_envs; print(sorted({'torch', 'pysc2', 'stable_baselines3', 'numba'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

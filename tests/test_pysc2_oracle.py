@@ -148,7 +148,7 @@ class Pair:
         if name == "camera_size":
             return np.array([24, 24])
         if name == "camera_position":
-            world = self.ours._batch.games.worlds[0]
+            world = self.ours.games.worlds[0]
             return np.array([world["camera_x"][0], 64 - world["camera_y"][0]]).astype(int)
         return ours[name]
 
@@ -258,7 +258,7 @@ def test_snapshots(pair):
     both = pair("FindAndDefeatZerglings", (84, 84), (64, 64), seed=9)
     both.reset()
     match = both.theirs._controllers[0]._client._game._view.match
-    for world in (both.ours._batch.games.worlds[0], match.worlds[0]):
+    for world in (both.ours.games.worlds[0], match.worlds[0]):
         world["snapshots"][0] = 2
         world["snapshot_type"][0, :2] = BARRACKS, MINERAL_FIELD
         world["snapshot_owner"][0, :2] = ENEMY, NEUTRAL

@@ -42,7 +42,7 @@ class RandomPlay:
             assert observation["available_actions"][:, 0].all()  # no_op
             np.testing.assert_array_equal(truncated, info["game_loop"] == self.map.time_limit)
             assert (info["game_loop"] <= self.map.time_limit).all()
-            own = self.envs._batch.games.worlds["owner"] == 1
+            own = self.envs.games.worlds["owner"] == 1
             # the Marines are all that the player has on these maps
             lost = ~own.any(axis=1) if self.map.name in MAPS_WITH_FIGHTS else np.zeros(len(own), bool)
             np.testing.assert_array_equal(terminated, lost)
@@ -52,7 +52,7 @@ class RandomPlay:
             self.episodes += ended.sum()
 
     def check_places(self, own):
-        worlds, field = self.envs._batch.games.worlds, self.map.playable
+        worlds, field = self.envs.games.worlds, self.map.playable
         for axis, low, high in (("x", field.left, field.right), ("y", field.bottom, field.top)):
             place = worlds[axis][own]
             assert np.isfinite(place).all()

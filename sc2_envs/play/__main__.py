@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from sc2_envs import MINI_GAMES
-from sc2_envs.env import GAME_LOOPS_PER_SECOND
+from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND
 from sc2_envs.features import near_matches
 from sc2_envs.play.loop import WindowLoop, play_headless
 from sc2_envs.play.session import PlayedGame, make_env, make_policy

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sc2_envs.engine.world import MAP_SIZE
-from sc2_envs.env import GAME_LOOPS_PER_SECOND
+from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND, MAP_SIZE
 from sc2_envs.play.controls import Controls, Key
 from sc2_envs.play.session import PlayedGame
 from sc2_envs.play.viewport import Viewport

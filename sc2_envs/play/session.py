@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sc2_envs.engine import MAPS
 from sc2_envs.engine.pictures.canvas import Field
 from sc2_envs.engine.pictures.picture import ENEMY, NEUTRAL, OWNER_COLOURS, PLAYER, SELECTION_COLOUR
-from sc2_envs.env import GAME_LOOPS_PER_SECOND, SC2Env
+from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND
+from sc2_envs.env import SC2Env
 from sc2_envs.features import DEFAULT_MINIMAP_LAYERS
 from sc2_envs.play.controls import Call
 from sc2_envs.play.viewport import FeatureCamera
@@ -141,7 +142,7 @@ class PlayedGame:
     def camera(self) -> FeatureCamera:
         """Where the camera stands."""
         # no observation holds its exact place
-        world = self.env._batch.games.worlds[0]
+        world = self.env.games.worlds[0]
         sizes = self.env.action_set
         return FeatureCamera(
             float(world["camera_x"][0]), float(world["camera_y"][0]), sizes.screen_size, sizes.minimap_size

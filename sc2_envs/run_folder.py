@@ -34,7 +34,6 @@ from sc2_envs import ENV_IDS
 from sc2_envs.engine import ENGINE_VERSION
 from sc2_envs.features import near_matches
 from sc2_envs.provenance import checked_out_commit, cpu_model, package_versions
-from sc2_envs.video import write_video as write_video  # the algorithms find it here
 
 
 def write_atomically(path: Path, text: str) -> None:
