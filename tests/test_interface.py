@@ -35,7 +35,7 @@ from sc2_envs.engine.abilities import (
     TRAIN_SCV,
 )
 from sc2_envs.engine.autocast import repair_by_itself
-from sc2_envs.engine.camera import screen_pixel
+from sc2_envs.engine.camera import WHOLE_MAP, screen_pixel
 from sc2_envs.engine.commands import MAX_FORMATION, command
 from sc2_envs.engine.construction import AT_WORK
 from sc2_envs.engine.errors import FINE, FUNCTION_NOT_AVAILABLE, REASONS
@@ -749,7 +749,7 @@ def test_repairing_by_themselves_is_switched_for_all(world):
     function = FUNCTIONS_BY_NAME["Effect_Repair_autocast"].id
 
     def toggle():
-        assert carry_out(world, PLAYER, SIZES, function, np.zeros(13, np.int32)) == FINE
+        assert carry_out(world, PLAYER, SIZES, WHOLE_MAP, function, np.zeros(13, np.int32)) == FINE
         return world["autocast"][[a, b]].tolist()
 
     select(world, a)
@@ -926,10 +926,10 @@ def test_the_queue_panel_cancels_its_entry(world):
     function = FUNCTIONS_BY_NAME["build_queue"].id
     arguments = np.zeros(13, np.int32)
     arguments[BUILD_QUEUE_ID] = 2
-    assert REASONS[carry_out(world, PLAYER, SIZES, function, arguments)] == "NoSuchUnitInQueue"
+    assert REASONS[carry_out(world, PLAYER, SIZES, WHOLE_MAP, function, arguments)] == "NoSuchUnitInQueue"
     arguments[BUILD_QUEUE_ID] = 1
     for left in (1, 0):
-        assert carry_out(world, PLAYER, SIZES, function, arguments) == FINE
+        assert carry_out(world, PLAYER, SIZES, WHOLE_MAP, function, arguments) == FINE
         assert world["queue_count"][base] == left and world["minerals"][0] == 100 - 50 * left
         arguments[BUILD_QUEUE_ID] = 0
     assert not is_available(world, PLAYER, function)

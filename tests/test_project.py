@@ -230,7 +230,7 @@ def test_engine_needs_only_the_vocabulary():
     for path in (REPOSITORY / "sc2_envs" / "engine").rglob("*.py"):
         for module in imported_modules(path):
             if module.split(".")[0] == "sc2_envs":
-                known = module.startswith("sc2_envs.engine") or module in ("sc2_envs.actions", "sc2_envs.features")
+                known = module.startswith(("sc2_envs.engine", "sc2_envs.actions", "sc2_envs.features"))
                 assert known, f"{identifier(path)} imports {module}"
             assert module.split(".")[0] not in ("s2clientprotocol", "google"), f"{identifier(path)} imports {module}"
 

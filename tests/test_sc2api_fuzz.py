@@ -39,8 +39,8 @@ from websockets.sync.client import connect  # noqa: E402
 from sc2_envs.engine import compile_engine  # noqa: E402
 from sc2_envs.engine.abilities import ABILITIES, GENERAL  # noqa: E402
 from sc2_envs.engine.units import TABLE  # noqa: E402
-from sc2_envs.sc2api import match as match_module  # noqa: E402
 from sc2_envs.sc2api import playback as playback_module  # noqa: E402
+from sc2_envs.sc2api import seat as seat_module  # noqa: E402
 from sc2_envs.sc2api import session as session_module  # noqa: E402
 from sc2_envs.sc2api.__main__ import parse_arguments, parse_as_the_game  # noqa: E402
 from sc2_envs.sc2api.maps import engine_map, local_paths  # noqa: E402
@@ -1064,7 +1064,7 @@ def test_pixels_that_were_not_looked_at_are_given_as_the_nearest(replay):
 
 
 def test_news_that_nobody_asks_for_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr(match_module, "MAX_NEWS", 3)
+    monkeypatch.setattr(seat_module, "MAX_NEWS", 3)
     game = game_under_way()
     for number in range(5):
         request = sc_pb.Request()
