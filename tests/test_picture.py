@@ -1,5 +1,7 @@
 """The picture for people: what is where, in which colour, and the same each time."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,6 @@ from sc2_envs.engine.pictures.picture import (
     SELECTION_COLOUR,
     SHOT_COLOUR,
     draw_picture,
-    picture_pixel,
-    world_point,
 )
 from sc2_envs.engine.pictures.shapes import BEACON_COLOUR, CRYSTAL_LIGHT, OWNER_COLOURS
 from sc2_envs.engine.units import (
@@ -319,6 +319,13 @@ def test_a_frame_shows_the_camera_where_the_area_is_wider():
     assert frame((19.936, 18.998, 45.936, 36.998)) == 0
 
 
+def picture_pixel(info, size, point):
+    """Column and row of the pixel that shows a point of the world."""
+    field = Field(tuple(info.playable), size[0])
+    assert field.height == size[1]
+    return math.floor((point[0] - field.left) * field.scale), math.floor((field.top - point[1]) * field.scale)
+
+
 def test_the_frame_has_the_shape_of_the_view():
     info = MAPS["FindAndDefeatZerglings"]
     world = make_world()
@@ -569,35 +576,6 @@ def test_money_and_supply_are_shown_where_there_are_workers_or_structures():
         world[field][0] = value
         assert np.any(picture(world)[bar] != shown[bar]), field
         shown = picture(world)
-
-
-# --- between the picture and the world ---
-
-
-@pytest.mark.parametrize("name", list(MAPS))
-@pytest.mark.parametrize("width", [64, 301, 640])
-def test_every_pixel_has_its_point_and_back(name, width):
-    info = MAPS[name]
-    size = (width, Field(tuple(info.playable), width).height)
-    field_height = Field(tuple(info.playable), width).field_height
-    for column in {*range(0, width, 7), width - 1}:
-        for row in {*range(0, field_height, 5), field_height - 1}:
-            point = world_point(info, size, (column, row))
-            assert picture_pixel(info, size, point) == (column, row)
-    for pixel in ((0, field_height), (-1, 5), (width, 5), (5, -1)):
-        assert world_point(info, size, pixel) is None
-    left, bottom, right, top = info.playable
-    for point in ((left - 1.1, bottom), (right + 1.1, bottom), (left, bottom - 1.2), (left, top + 1.1)):
-        assert picture_pixel(info, size, point) is None
-
-
-def test_points_by_hand():
-    """640 pixels over 24 world units: 26.7 a unit; the centre of the first pixel is half of one inside."""
-    info = MAPS["MoveToBeacon"]
-    assert world_point(info, (640, 512), (0, 0)) == pytest.approx((21 + 0.5 * 24 / 640, 37 - 0.5 * 24 / 640))
-    assert picture_pixel(info, (640, 512), (33.0, 28.0)) == (320, 240)
-    with pytest.raises(ValueError, match="640 pixels wide is 512 high, not 480"):
-        world_point(info, (640, 480), (0, 0))
 
 
 def test_a_unit_is_at_the_pixel_of_its_place():

@@ -14,8 +14,9 @@ from sc2_envs.actions import FUNCTIONS_BY_NAME, ActionSet
 from sc2_envs.engine import MAPS
 from sc2_envs.engine.camera import WHOLE_MAP, minimap_position, screen_pixel
 from sc2_envs.engine.pictures.canvas import SMOOTHING, Canvas, Field
-from sc2_envs.engine.pictures.picture import OWNER_COLOURS, PLAYER, SELECTION_COLOUR
-from sc2_envs.engine.world import WORLD
+from sc2_envs.engine.pictures.picture import SELECTION_COLOUR
+from sc2_envs.engine.pictures.shapes import OWNER_COLOURS
+from sc2_envs.engine.world import PLAYER, WORLD
 from sc2_envs.play import __main__ as program
 from sc2_envs.play.controls import AIMED, BUILDINGS, CANCELS, QUICK, TRAINING, Call, Controls, Modifiers
 from sc2_envs.play.loop import WindowLoop

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sc2_envs.engine import MAPS
 from sc2_envs.engine.pictures.canvas import Field
-from sc2_envs.engine.pictures.picture import ENEMY, NEUTRAL, OWNER_COLOURS, PLAYER, SELECTION_COLOUR
-from sc2_envs.engine.world import GAME_LOOPS_PER_SECOND
+from sc2_envs.engine.pictures.picture import SELECTION_COLOUR
+from sc2_envs.engine.pictures.shapes import OWNER_COLOURS
+from sc2_envs.engine.world import ENEMY, GAME_LOOPS_PER_SECOND, NEUTRAL, PLAYER
 from sc2_envs.env import SC2Env
 from sc2_envs.features import DEFAULT_MINIMAP_LAYERS
 from sc2_envs.play.controls import Call

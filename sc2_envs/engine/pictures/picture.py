@@ -15,21 +15,17 @@ from numpy.typing import NDArray
 
 from sc2_envs.engine.abilities import ATTACK, BUILT_BY, GATHER, PATROL, REPAIR, RETURN, SCAN_MOVE
 from sc2_envs.engine.camera import CAMERA_WIDTH
-from sc2_envs.engine.maps import MapInfo
 from sc2_envs.engine.pictures.canvas import (
     GAS_COLOUR,
     MARGIN,
     MINERAL_COLOUR,
-    SMOOTHING,
     Canvas,
     Caption,
     Colour,
     Drawing,
-    Field,
     Point,
 )
 from sc2_envs.engine.pictures.shapes import (
-    BEACON_COLOUR,
     MUZZLE,
     OWNER_COLOURS,
     Body,
@@ -63,22 +59,7 @@ from sc2_envs.engine.units import (
     WORKER,
 )
 from sc2_envs.engine.vision import VISIBLE
-from sc2_envs.engine.world import EMPTY_HANDED, ENEMY, GAME_LOOPS_PER_SECOND, MAX_DEATHS, MINERALS, NEUTRAL, PLAYER
-
-__all__ = [
-    "BEACON_COLOUR",
-    "ENEMY",
-    "MARGIN",
-    "NEUTRAL",
-    "OWNER_COLOURS",
-    "PLAYER",
-    "SMOOTHING",
-    "Canvas",
-    "Field",
-    "draw_picture",
-    "picture_pixel",
-    "world_point",
-]
+from sc2_envs.engine.world import EMPTY_HANDED, GAME_LOOPS_PER_SECOND, MAX_DEATHS, MINERALS, PLAYER
 
 HURT_LOOPS = 6  # game loops for which a hurt unit glows
 DEATH_LOOPS = 22  # and for which the place of a death is marked
@@ -161,50 +142,6 @@ def draw_scene(canvas: Drawing, scene: Scene) -> None:
 
 
 # --- where the picture shows the world ---
-
-
-def world_point(map_info: MapInfo, picture_size: tuple[int, int], pixel: tuple[int, int]) -> Point | None:
-    """The point of the world at the centre of a picture's pixel.
-
-    Args:
-        map_info: the map that was drawn.
-        picture_size: width and height of the picture.
-        pixel: column and row.
-
-    Returns:
-        x and y, or None for a pixel of the line of text or beyond the picture.
-
-    Raises:
-        ValueError: for a size that pictures of this map do not have.
-    """
-    field = _field(map_info, picture_size)
-    column, row = pixel
-    if not (0 <= column < field.width and 0 <= row < field.field_height):
-        return None
-    return field.left + (column + 0.5) / field.scale, field.top - (row + 0.5) / field.scale
-
-
-def picture_pixel(map_info: MapInfo, picture_size: tuple[int, int], point: Point) -> tuple[int, int] | None:
-    """Column and row of the pixel that shows a point of the world, or None where the picture does not show it.
-
-    The inverse of `world_point`, with the same arguments and errors.
-    """
-    field = _field(map_info, picture_size)
-    column = math.floor((point[0] - field.left) * field.scale)
-    row = math.floor((field.top - point[1]) * field.scale)
-    if not (0 <= column < field.width and 0 <= row < field.field_height):
-        return None
-    return column, row
-
-
-def _field(map_info: MapInfo, picture_size: tuple[int, int]) -> Field:
-    field = Field(tuple(map_info.playable), picture_size[0])
-    if field.height != picture_size[1]:
-        raise ValueError(
-            f"a picture of {map_info.name} that is {field.width} pixels wide is {field.height} high, "
-            f"not {picture_size[1]}"
-        )
-    return field
 
 
 # --- the scene ---
