@@ -705,8 +705,8 @@ def train(args, device, stop) -> dict:
         progress.close()
         if not stop.requested:
             video_path = folder / "videos" / f"step_{counters.global_step}.mp4"
-            evaluation, video = evaluate_and_film(agent, args, video_path, device, stop)
-            run.result |= {"evaluation": evaluation, "video": video}
+            evaluation, video_file = evaluate_and_film(agent, args, video_path, device, stop)
+            run.result |= {"evaluation": evaluation, "video": video_file}
             for policy, summary in evaluation.items():
                 metrics = {EVALUATION_METRICS[policy]: summary["mean"]}
                 run.log(counters.global_step, counters.training_seconds, metrics)
@@ -733,8 +733,8 @@ def evaluate_checkpoint(args, device, stop) -> dict:
     envs.close()
     global_step = checkpoint["global_step"]
     video_path = Path(args.evaluate).parent.parent / "videos" / f"step_{global_step}.mp4"
-    evaluation, video = evaluate_and_film(agent, args, video_path, device, stop)
-    return {"evaluation": evaluation, "video": video, "checkpoint": args.evaluate, "env_steps": global_step}
+    evaluation, video_file = evaluate_and_film(agent, args, video_path, device, stop)
+    return {"evaluation": evaluation, "video": video_file, "checkpoint": args.evaluate, "env_steps": global_step}
 
 
 if __name__ == "__main__":

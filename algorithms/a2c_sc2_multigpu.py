@@ -1013,15 +1013,15 @@ def train(args, device, stop, ranks) -> dict:
         ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")
         if ranks.first:
             progress.close()
-        evaluation, video = {}, None
+        evaluation, video_file = {}, None
         if not stopped:
             video_path = folder / "videos" / f"step_{counters.global_step}.mp4"
-            evaluation, video, stopped = evaluate_and_film(agent, args, video_path, device, stop, ranks)
+            evaluation, video_file, stopped = evaluate_and_film(agent, args, video_path, device, stop, ranks)
         if ranks.first:
             for policy, summary in evaluation.items():
                 metrics = {EVALUATION_METRICS[policy]: summary["mean"]}
                 run.log(counters.global_step, counters.training_seconds, metrics)
-            run.result |= {"evaluation": evaluation, "video": video}
+            run.result |= {"evaluation": evaluation, "video": video_file}
             run.result["status"] = "interrupted" if stopped else "finished"
             path = run.result["checkpoint"]
             how = f"stopped by a signal; the same command with --resume {path} continues\n" if stopped else ""
@@ -1052,8 +1052,8 @@ def evaluate_checkpoint(args, device, stop, ranks) -> dict:
     envs.close()
     global_step = checkpoint["global_step"]
     video_path = Path(args.evaluate).parent.parent / "videos" / f"step_{global_step}.mp4"
-    evaluation, video, _ = evaluate_and_film(agent, args, video_path, device, stop, ranks)
-    return {"evaluation": evaluation, "video": video, "checkpoint": args.evaluate, "env_steps": global_step}
+    evaluation, video_file, _ = evaluate_and_film(agent, args, video_path, device, stop, ranks)
+    return {"evaluation": evaluation, "video": video_file, "checkpoint": args.evaluate, "env_steps": global_step}
 
 
 if __name__ == "__main__":
