@@ -432,9 +432,10 @@ def test_who_stays_when_the_other_side_is_gone_has_won():
     guest = Session(network, 10.0)
     send(guest, join_game=joining(port=PORT))
     joined.join(10)
+    together(lambda: step(host, 2), lambda: step(guest, 2))
     before = observe(guest)
     seat.is_there = False
-    assert step(guest, 3).simulation_loop == before.observation.game_loop and guest.status == sc_pb.ended
+    assert step(guest, 3).simulation_loop == 2 and guest.status == sc_pb.ended
     after = observe(guest)
     assert after.observation == before.observation and not before.player_result
     assert [(each.player_id, each.result) for each in after.player_result] == [(1, sc_pb.Defeat), (2, sc_pb.Victory)]

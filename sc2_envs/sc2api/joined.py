@@ -27,6 +27,7 @@ class JoinedGame:
         self._seat = seat
         self._gone: Exception | None = None  # why the other side does not answer any more
         self._player = 0
+        self._game_loop = 0  # that was stepped to
         self._seen = sc_pb.ResponseObservation()  # the last one
         self._has_final = False  # the game's last observation, which nobody has asked for yet
 
@@ -58,6 +59,8 @@ class JoinedGame:
     def _note(self, kind: str, response: Any) -> None:
         has_ended = self.status == sc_pb.in_game and response.status == sc_pb.ended
         self.status = response.status
+        if kind == "step":
+            self._game_loop = response.step.simulation_loop
         if kind == "observation":
             self._seen = response.observation
         elif kind == "join_game" and self.status == sc_pb.in_game:
@@ -108,7 +111,7 @@ class JoinedGame:
         if kind == "observation":
             response = self._final_observation()
         elif kind == "step":
-            response.step.simulation_loop = self._seen.observation.game_loop
+            response.step.simulation_loop = self._game_loop
         elif kind == "leave_game":
             response.leave_game.SetInParent()
             self.status = response.status = sc_pb.launched
