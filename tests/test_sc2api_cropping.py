@@ -14,7 +14,9 @@ pysc2_compat.install()
 from s2clientprotocol import common_pb2, debug_pb2, raw_pb2  # noqa: E402 (only after pysc2_compat)
 from s2clientprotocol import sc2api_pb2 as sc_pb  # noqa: E402
 
-from sc2_envs.sc2api.cropping import playable_area  # noqa: E402
+from sc2_envs.engine import Interface  # noqa: E402
+from sc2_envs.engine.camera import MinimapArea, minimap_point, minimap_position  # noqa: E402
+from sc2_envs.sc2api.cropping import from_minimap, on_minimap, playable_area  # noqa: E402
 from sc2_envs.sc2api.session import Session  # noqa: E402
 
 # the mini-games' playable area is 44 x 36 world units from (10, 8) to (54, 44)
@@ -181,6 +183,17 @@ def test_a_cropped_minimap_has_square_pixels_and_begins_in_the_corner():
     camera, seen = observed.raw_data.player.camera, np.argwhere(observed_camera(observed))
     assert len(seen) == 48 * 48
     assert seen.min(axis=0).tolist() == [int((44 - camera.y - 12) * 2), int((camera.x - LEFT - 12) * 2)]
+
+
+@pytest.mark.parametrize("size", [(88, 88), (33, 70)])
+@pytest.mark.parametrize("area", [MinimapArea(0.0, 64.0, 64.0, 64.0), MinimapArea(10.0, 44.0, 44.0, 50.5)])
+def test_places_on_the_minimap_are_the_engines(size, area):
+    interface = Interface((64, 64), size, area)
+    for column, row in ((0, 0), (7, 21), (size[0] - 1, size[1] - 1)):
+        point = minimap_point(area, *size, column, row)
+        assert from_minimap(interface, column + 0.5, row + 0.5) == point
+        assert on_minimap(interface, *point) == minimap_position(area, *size, *point)
+        assert on_minimap(interface, *point) == pytest.approx((column + 0.5, row + 0.5))
 
 
 def observed_camera(observed):

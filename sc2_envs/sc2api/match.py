@@ -24,14 +24,7 @@ from sc2_envs.sc2api.actions import NOTHING
 from sc2_envs.sc2api.game_setup import Setup
 from sc2_envs.sc2api.maps import SANDBOX, start_locations
 from sc2_envs.sc2api.opponents import ACT_PERIOD, Opponent, make_opponent
-from sc2_envs.sc2api.replays import (
-    CHECKSUM_LOOPS,
-    Entry,
-    Kind,
-    RecordedPlayer,
-    Replay,
-    checksum,
-)
+from sc2_envs.sc2api.replays import CHECKSUM_LOOPS, Entry, Kind, RecordedPlayer, Replay, checksum
 from sc2_envs.sc2api.seat import MatchError, Seat
 
 MAX_STEP = 5_000  # game loops of one step, or of real time between two requests

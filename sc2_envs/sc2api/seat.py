@@ -22,11 +22,7 @@ from sc2_envs.sc2api.debugging import carry_out_debug
 from sc2_envs.sc2api.maps import bounds, shown_map
 from sc2_envs.sc2api.observation import Observer
 from sc2_envs.sc2api.queries import QueryRefused, answer_query
-from sc2_envs.sc2api.replays import (
-    MAX_MESSAGE_SIZE,
-    Kind,
-    Replay,
-)
+from sc2_envs.sc2api.replays import MAX_MESSAGE_SIZE, Kind, Replay
 
 if TYPE_CHECKING:
     from sc2_envs.sc2api.match import Match
