@@ -2,12 +2,14 @@
 
     python docs/images/play.py
 
-All pictures share the first one's palette, so that the ground never changes and the file stays small.
+All pictures share one palette, so that the ground never changes and the file stays small. Half of it is drawn from what
+has a colour: units are few pixels, and would have none of it.
 """
 
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 from PIL import Image
 
 from sc2_envs.scripted import DefeatRoachesScript
@@ -25,8 +27,11 @@ for _ in range(STEPS):
     observation, _, terminated, truncated, _ = env.step(policy.act(observation))
     if terminated or truncated:
         break
-first = pictures[0].quantize(64, dither=Image.Dither.NONE)
-others = [picture.quantize(palette=first, dither=Image.Dither.NONE) for picture in pictures[1:]]
+pixels = np.concatenate([np.asarray(picture).reshape(-1, 3) for picture in pictures[::10]])
+coloured = pixels[np.ptp(pixels, axis=1) > 60]
+sample = np.concatenate([np.resize(coloured, pixels.shape), pixels])
+palette = Image.fromarray(sample.reshape(-1, pictures[0].width, 3)).quantize(64, dither=Image.Dither.NONE)
+first, *others = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
 path = Path(__file__).with_name("play.gif")
 first.save(path, save_all=True, append_images=others, duration=MILLISECONDS, loop=0)
 print(f"{path}: {len(pictures)} pictures, {path.stat().st_size / 1000:.0f} kB")
