@@ -1,4 +1,4 @@
-"""A SLURM cluster of two nodes on this machine, for the tests: all of it in one temporary folder, and stopped with it."""
+"""A SLURM cluster of two nodes on this machine, for the tests: all of it in one temporary folder, and none left."""
 
 import os
 import re
@@ -124,7 +124,7 @@ class SlurmCluster:
         return job
 
     def processes(self, number=None):
-        """Process ids of what runs in the jobs of this cluster, or in one of them: by the environment they were given."""
+        """Process ids of what runs in the jobs of this cluster, or in one of them: their environment tells."""
         ours = f"SLURM_CONF={self.configuration}".encode()
         job = b"SLURM_JOB_ID=" + str(number or "").encode()
         found = []
