@@ -16,16 +16,17 @@ PROGRAMS = {"munged": "munge", "slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", 
 NODES = ("n1", "n2")
 START_SECONDS = 60.0
 
-# One processor a node, whatever the machine has. Requeued jobs wait until their old credential has run out: 120 s
-# by default. Priorities and accounting are left out.
+# One processor a node, whatever the machine has. A requeued job waits until the credential of its last start has run
+# out: after 5 s here, the least that SLURM takes, instead of 120. Priorities and accounting are left out.
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
+FirstJobId={first_job}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=2
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/%n
@@ -158,8 +159,9 @@ class SlurmCluster:
         for listener in listeners:
             listener.close()
         host = socket.gethostname().split(".")[0]
-        text = CONFIGURATION.format(folder=self.folder, host=host, controller_port=ports[0], ports=ports[1:])
-        self.configuration.write_text(text)
+        names = {"folder": self.folder, "host": host, "controller_port": ports[0], "ports": ports[1:]}
+        # ranks meet at a port that follows from the job's number: no other cluster on this machine should have the same
+        self.configuration.write_text(CONFIGURATION.format(first_job=1 + secrets.randbelow(60_000), **names))
 
         # a key and a socket of its own: the machine's munged, if there is one, is neither needed nor touched
         key = self.folder / "munge.key"

@@ -273,33 +273,34 @@ def test_torchrun_starts_the_ranks_of_two_nodes(cluster, tmp_path):
 @pytest.mark.slow
 def test_a_job_whose_time_is_over_is_requeued_and_continues_its_run(cluster, tmp_path):
     """By itself, to the same end as a run that was never interrupted, bit for bit."""
-    settings = flags(num_steps=60, total_timesteps=6 * 60 * 40, timeout_minutes=2)
+    steps = 6 * 30 * 24
+    settings = flags(num_steps=30, total_timesteps=steps, timeout_minutes=2)
     straight = Batch(cluster, tmp_path, "srun.sbatch", *settings, name="straight")
     results = {"straight": straight.end()}
     for script in ("srun.sbatch", "torchrun.sbatch"):
         job = Batch(cluster, tmp_path, script, *settings, name=script)
-        wait_for(lambda job=job: len(metrics(job.folder)) >= 5, job.state)
+        wait_for(lambda job=job: len(metrics(job.folder)) >= 3, job.state)
         cluster.run("scancel", "--signal=USR1", "--batch", job.number)
         cluster.wait_for(job.number, 60, "PENDING")
         half = read_json(job.folder / "result.json")
-        assert half["status"] == "interrupted" and 0 < half["env_steps"] < 6 * 60 * 40
+        assert half["status"] == "interrupted" and 0 < half["env_steps"] < steps
         results[script] = job.end()
         output = job.output()
         assert cluster.job(job.number)["Restarts"] == "1", output
         assert "start 0, on n[1-2]" in output and "start 1, on n[1-2]" in output
-        assert f"{half['env_steps']:,} of 14,400 steps are done" in output
+        assert f"{half['env_steps']:,} of {steps:,} steps are done" in output
 
     one, *others = (torch.load(done["checkpoint"], weights_only=True) for done in results.values())
     assert all(done["status"] == "finished" for done in results.values())
     for other in others:
-        assert one["global_step"] == other["global_step"] >= 6 * 60 * 40
+        assert one["global_step"] == other["global_step"] >= steps
         assert all(torch.equal(one["agent"][name], other["agent"][name]) for name in one["agent"])
         for mine, theirs in zip(one["ranks"], other["ranks"], strict=True):
             assert torch.equal(mine["envs"], theirs["envs"])
     curves = [
         [(line["global_step"], line["losses/policy_loss"]) for line in metrics(tmp_path / name)] for name in results
     ]
-    assert curves[0] == curves[1] == curves[2] and len(curves[0]) >= 40
+    assert curves[0] == curves[1] == curves[2] and len(curves[0]) >= 24
 
 
 @pytest.mark.slow
