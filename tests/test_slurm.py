@@ -60,7 +60,7 @@ SCONTROL = """#!/bin/sh
 case "$*" in
     "show hostnames"*) echo n7 ;;
     "show node n7 --oneliner") echo "NodeName=n7 Arch=x86_64 NodeAddr=10.0.0.7 NodeHostName=n7" ;;
-    "requeue 30007") echo requeue >> "$CALLS" ;;
+    requeue*) echo "$*" >> "$CALLS" ;;
     *) echo "unexpected: $*" >&2; exit 1 ;;
 esac
 """
@@ -125,10 +125,13 @@ def test_a_single_process_gets_no_flags_of_ranks(job):
     assert code == 0 and "--master" not in call, output
 
 
-def test_a_job_of_an_array_is_a_run_with_a_seed(job):
-    array = {"SLURM_ARRAY_JOB_ID": "30000", "SLURM_ARRAY_TASK_ID": "4", "SLURM_NTASKS": "1"}
-    code, output, (call,) = job("seeds.sbatch", SINGLE, status="finished", run_name="slurm-30000-4", **array)
-    assert code == 0 and "--seed 4 " in call and call.endswith("--run-name slurm-30000-4"), output
+def test_a_job_of_an_array_is_a_run_with_a_seed_and_requeues_itself_alone(job):
+    """The last job of an array has the array's own number."""
+    array = {"SLURM_ARRAY_JOB_ID": "30007", "SLURM_ARRAY_TASK_ID": "4", "SLURM_NTASKS": "1"}
+    called = {"status": "interrupted", "run_name": "slurm-30007-4", "send": signal.SIGUSR1}
+    code, output, calls = job("seeds.sbatch", SINGLE, **called, **array)
+    assert code == 0 and "--seed 4 " in calls[0] and calls[0].endswith("--run-name slurm-30007-4"), output
+    assert calls[1:] == ["USR1", "requeue 30007_4"], output
 
 
 @pytest.mark.parametrize("script", ["srun.sbatch", "torchrun.sbatch"])
@@ -145,7 +148,7 @@ def test_a_job_of_an_array_is_a_run_with_a_seed(job):
 def test_a_job_is_requeued_when_its_time_was_over_before_the_run(job, script, send, status, requeued):
     code, output, calls = job(script, MULTI, send=send, status=status, code=1)
     assert send.name.removeprefix("SIG") in calls, output
-    assert ("requeue" in calls) == requeued, output
+    assert ("requeue 30007" in calls) == requeued, output
     assert code == (0 if requeued else 1), output
 
 
@@ -153,10 +156,10 @@ def test_a_start_that_came_to_nothing_is_not_repeated(job):
     """What the last start left must not be taken for what this one did: the job would start over for ever."""
     left = '{ "status": "interrupted", "env_steps": 7 }\n'
     code, output, calls = job("srun.sbatch", MULTI, send=signal.SIGUSR1, status="", code=138, before=left)
-    assert code == 138 and "requeue" not in calls, output
+    assert code == 138 and "requeue 30007" not in calls, output
     left = left.replace("7", "6")
     code, output, calls = job("srun.sbatch", MULTI, send=signal.SIGUSR1, status="interrupted", before=left)
-    assert code == 0 and "requeue" in calls, output
+    assert code == 0 and "requeue 30007" in calls, output
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -177,6 +180,12 @@ def test_exit_code_is_that_of_the_step(job, code):
 def test_wrong_arguments_are_named(job, arguments, message):
     code, output, calls = job("srun.sbatch", *arguments)
     assert code == 2 and message in output and not calls
+
+
+@pytest.mark.parametrize("seed", [["--seed", 1], ["--seed=1"]])
+def test_a_seed_beside_those_of_the_array_is_refused(job, seed):
+    code, output, calls = job("seeds.sbatch", SINGLE, *seed, "--num-envs", 3, SLURM_ARRAY_TASK_ID="4")
+    assert code == 2 and "--seed is the number in the array" in output and not calls
 
 
 @pytest.mark.parametrize("script", ["srun.sbatch", "torchrun.sbatch", "seeds.sbatch"])
@@ -305,19 +314,26 @@ def test_a_job_whose_time_is_over_is_requeued_and_continues_its_run(cluster, tmp
 
 @pytest.mark.slow
 def test_an_array_is_a_run_for_each_seed(cluster, tmp_path):
-    options = ["--array=3-5", f"--output={tmp_path}/%A_%a.out", SCRIPTS / "seeds.sbatch", SINGLE]
-    number = cluster.submit(*options, *flags(), variables={"RUNS_DIR": str(tmp_path)}, cwd=REPOSITORY)
+    """The time of one of them is over: it alone is requeued."""
+    options = ["--array=3-4", f"--output={tmp_path}/%A_%a.out", SCRIPTS / "seeds.sbatch", SINGLE]
+    settings = flags(total_timesteps=3000)
+    number = cluster.submit(*options, *settings, variables={"RUNS_DIR": str(tmp_path)}, cwd=REPOSITORY)
+    folders = {seed: tmp_path / f"slurm-{number}-{seed}" for seed in (3, 4)}
+
+    def output():
+        return "".join(path.read_text() for path in sorted(tmp_path.glob("*.out")))
+
+    wait_for(lambda: len(metrics(folders[4])) >= 2, output)
+    cluster.run("scancel", "--signal=USR1", "--batch", f"{number}_4")
     weights = []
-    for seed in (3, 4, 5):
+    for seed, folder in folders.items():
         job = cluster.wait_for(f"{number}_{seed}", TIME_OUT)
-        assert job["JobState"] == "COMPLETED", (tmp_path / f"{number}_{seed}.out").read_text()
-        folder = tmp_path / f"slurm-{number}-{seed}"
+        assert (job["JobState"], job["Restarts"]) == ("COMPLETED", "1" if seed == 4 else "0"), output()
         done = read_json(folder / "result.json")
         assert done["status"] == "finished" and read_json(folder / "config.json")["seed"] == seed
         weights.append(torch.load(done["checkpoint"], weights_only=True)["agent"])
-    assert len(list(tmp_path.glob("slurm-*"))) == 3
-    name = next(iter(weights[0]))
-    assert not any(torch.equal(one[name], other[name]) for one, other in zip(weights, weights[1:], strict=False))
+    assert len(list(tmp_path.glob("slurm-*"))) == 2
+    assert not all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 @pytest.mark.slow

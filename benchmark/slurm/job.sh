@@ -22,7 +22,10 @@ for word in "$@"; do
     esac
 done
 
-# Name of the run: the job keeps its number when it is requeued, and the jobs of an array have one each.
+# One job of an array is called <array's number>_<its number in it>: the last one has the array's own SLURM_JOB_ID, with
+# which all of them would be requeued.
+job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
+# Name of the run: the job keeps its number when it is requeued.
 run_name=${RUN_NAME:-slurm-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
 runs_dir=${RUNS_DIR:-runs}
 run_flags=(--resume auto --runs-dir "$runs_dir" --run-name "$run_name")
@@ -39,7 +42,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # ranks share the cores of a node
 step='' signals=''
 pass_on() {
     signals+=" $1"
-    echo "job $SLURM_JOB_ID: $1 at $(date '+%F %T'), passed on to the ranks"
+    echo "job $job: $1 at $(date '+%F %T'), passed on to the ranks"
     [ -z "$step" ] || kill -s "$1" "$step"
 }
 
@@ -51,7 +54,7 @@ run_step() {
     before=$(cat "$result" 2>/dev/null)
     trap 'pass_on USR1' USR1
     trap 'pass_on TERM' TERM
-    echo "job $SLURM_JOB_ID, start ${SLURM_RESTART_COUNT:-0}, on $SLURM_JOB_NODELIST: run $run_name"
+    echo "job $job, start ${SLURM_RESTART_COUNT:-0}, on $SLURM_JOB_NODELIST: run $run_name"
     "$@" &
     step=$!
     while true; do # a signal ends `wait`, but not the step
@@ -67,8 +70,8 @@ run_step() {
     esac
     # a result as before means that this start came to nothing, and so would the next one
     if [ "$(cat "$result" 2>/dev/null)" != "$before" ] && grep -q '"status": "interrupted"' "$result"; then
-        echo "job $SLURM_JOB_ID: $run_name is saved, and goes on when it is its turn again"
-        scontrol requeue "$SLURM_JOB_ID" || fail "job $SLURM_JOB_ID is not requeued; RUN_NAME=$run_name continues the run"
+        echo "job $job: $run_name is saved, and goes on when it is its turn again"
+        scontrol requeue "$job" || fail "job $job is not requeued; RUN_NAME=$run_name continues the run"
         exit 0
     fi
     exit "$code"
