@@ -1,5 +1,6 @@
 """A SLURM cluster of two nodes on this machine, for the tests: all of it in one temporary folder, and none left."""
 
+import ctypes
 import os
 import re
 import secrets
@@ -61,8 +62,13 @@ def why_not() -> str:
     return f"not installed: {', '.join(sorted(missing))} (Debian's packages)" if missing else ""
 
 
+def _end_with_parent():
+    """Linux sends SIGTERM to this process when the one that started it is gone, even if it was killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
 class SlurmCluster:
-    """Use it as a context. The daemons stay in the foreground, as children of this process, so none can be lost."""
+    """Use it as a context. The daemons stay in the foreground, as children of this process, and end with it."""
 
     def __init__(self):
         if lacks := why_not():
@@ -186,6 +192,7 @@ class SlurmCluster:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is ours: they are stopped in their order
+                preexec_fn=_end_with_parent,
             )
 
     def _idle(self):
