@@ -58,7 +58,7 @@ def wait_for(condition, what, seconds=TIME_OUT):
 
 SCONTROL = """#!/bin/sh
 case "$*" in
-    "show hostnames"*) echo n7 ;;
+    "show hostnames"*) echo "${HOST:-n7}" ;;
     "show node n7 --oneliner") echo "NodeName=n7 Arch=x86_64 NodeAddr=10.0.0.7 NodeHostName=n7" ;;
     requeue*) echo "$*" >> "$CALLS" ;;
     *) echo "unexpected: $*" >&2; exit 1 ;;
@@ -90,7 +90,8 @@ def job(tmp_path):
         if before:
             (tmp_path / "runs" / run_name / "result.json").write_text(before)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "MASTER_"))}
-        environment |= {"SLURM_JOB_ID": "30007", "SLURM_JOB_NODELIST": "n[7-8]", "SLURM_NTASKS": "2"} | variables
+        environment |= {"SLURM_JOB_ID": "30007", "SLURM_JOB_NODELIST": "n[7-8]", "SLURM_JOB_NUM_NODES": "2"}
+        environment |= {"SLURM_NTASKS": "2"} | variables
         environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNS_DIR": str(tmp_path / "runs"), "RUN": run_name}
         environment |= {"CALLS": str(calls), "STATUS": status, "CODE": str(code), "WAITS": "yes" if send else ""}
         process = subprocess.Popen(
@@ -118,6 +119,13 @@ def test_ranks_of_a_step_are_told_where_the_first_is(job, tmp_path):
     assert calls == [f"--kill-on-bad-exit=1 python {MULTI} --num-envs 3 {run} {where}"]
     code, output, (call,) = job("srun.sbatch", MULTI, status="finished", MASTER_ADDR="10.9.9.9", MASTER_PORT="77")
     assert code == 0 and call.endswith("--master-addr 10.9.9.9 --master-port 77"), output
+    code, output, (call,) = job("srun.sbatch", MULTI, status="finished", SLURM_JOB_NUM_NODES="1")
+    assert code == 0 and call.endswith("--master-addr 127.0.0.1 --master-port 25007"), output
+
+
+def test_a_node_without_an_address_is_named(job):
+    code, output, calls = job("srun.sbatch", MULTI, SLURM_JOB_NODELIST="m[1-2]", HOST="m1")
+    assert code == 2 and "SLURM names no address of the first of m[1-2]: set MASTER_ADDR" in output and not calls
 
 
 def test_a_single_process_gets_no_flags_of_ranks(job):

@@ -6,9 +6,13 @@ fail() {
     exit 2
 }
 
-# Address of a node as SLURM itself reaches it: the node's name need not resolve.
+# Address of a node as SLURM itself reaches it: the node's name need not resolve. Ranks of one node meet within it.
 node_address() {
-    scontrol show node "$1" --oneliner | grep -oP '(?<= NodeAddr=)\S+'
+    if ((SLURM_JOB_NUM_NODES == 1)); then
+        echo 127.0.0.1
+    else
+        scontrol show node "$1" --oneliner | grep -oP '(?<= NodeAddr=)\S+'
+    fi
 }
 export -f node_address # torchrun.sbatch calls it on every node
 
