@@ -101,11 +101,16 @@ def job(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
-        if send:
-            wait_for(calls.read_text, lambda: "no step was started", 20)
-            process.send_signal(send)
-        output, _ = process.communicate(timeout=20)
+        try:
+            if send:
+                wait_for(calls.read_text, lambda: "no step was started", 20)
+                process.send_signal(send)
+            output, _ = process.communicate(timeout=20)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         return process.returncode, output, calls.read_text().splitlines()
 
     return run
