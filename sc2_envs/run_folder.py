@@ -5,6 +5,7 @@
         metrics.jsonl               one object a line, with global_step and training_seconds
         events.out.tfevents.*       the same numbers for TensorBoard
         checkpoints/step_<n>.pt     the newest few, and `latest`, a text file that names the newest
+        checkpoints/best            name and score of the one that scored best, as JSON; it stays too
         videos/
         result.json                 status, steps, seconds, evaluation, paths
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import platform
 import signal
@@ -25,7 +27,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 import gymnasium as gym
 import numpy as np
@@ -39,8 +41,16 @@ from sc2_envs.provenance import checked_out_commit, cpu_model, package_versions
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        _sync(file)
     os.replace(temporary, path)
+
+
+def _sync(file: IO[Any]) -> None:
+    """Bring a file to the disk, so that a machine that fails after its renaming does not leave an empty one."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def check_env_id(env_id: str) -> None:
@@ -249,6 +259,14 @@ class Run:
             write_atomically(self.folder / "checkpoints" / "latest", f"step_{global_step}.pt")
         for path in later:
             path.unlink()
+        if (best := self._best()) and not (self.folder / "checkpoints" / best["checkpoint"]).exists():
+            (self.folder / "checkpoints" / "best").unlink()
+        for unfinished in (self.folder / "checkpoints").glob("*.tmp"):  # of a run that was killed
+            unfinished.unlink()
+
+    def _best(self) -> dict[str, Any]:
+        path = self.folder / "checkpoints" / "best"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def log(self, global_step: int, training_seconds: float, metrics: Mapping[str, float]) -> None:
         """Write one line of metrics, and the same to TensorBoard; both are on disk when this returns."""
@@ -259,18 +277,31 @@ class Run:
             self._board.add_scalar(name, value, global_step)
         self._board.flush()
 
-    def save_checkpoint(self, checkpoint: Mapping[str, Any], keep: int) -> Path:
-        """Write checkpoints/step_<global_step>.pt whole or not at all; then drop all but the newest `keep`."""
+    def save_checkpoint(self, checkpoint: Mapping[str, Any], keep: int, score: float | None = None) -> Path:
+        """Write checkpoints/step_<global_step>.pt whole or not at all; drop all but the newest `keep` and the best.
+
+        Args:
+            checkpoint: what is written.
+            keep: how many checkpoints stay, beside the best.
+            score: how good it is, more is better; None where that is not known.
+        """
         import torch
 
         folder = self.folder / "checkpoints"
         path = folder / f"step_{checkpoint['global_step']}.pt"
         temporary = path.with_suffix(".tmp")
-        torch.save(checkpoint, temporary)
+        with temporary.open("wb") as file:
+            torch.save(checkpoint, file)
+            _sync(file)
         os.replace(temporary, path)
         write_atomically(folder / "latest", path.name)
+        best = self._best()
+        if score is not None and score > best.get("score", -math.inf):
+            best = {"checkpoint": path.name, "score": score}
+            write_atomically(folder / "best", json.dumps(best))
         for old in sorted(folder.glob("step_*.pt"), key=_step)[:-keep]:
-            old.unlink()
+            if old.name != best.get("checkpoint"):
+                old.unlink()
         return path
 
     def close(self) -> None:
@@ -331,9 +362,10 @@ class ProgressLine:
 
 
 class StopSignal:
-    """SIGTERM and Ctrl-C become a request, `requested`, that the program meets when it can; a second Ctrl-C interrupts.
+    """SIGTERM, SIGUSR1 and Ctrl-C become a request, `requested`, that the program meets when it can.
 
-    Use it as a context; outside of it the signals do what they did before.
+    SIGUSR1 is what schedulers of clusters send some time before they end a job. A second Ctrl-C interrupts. Use it as a
+    context; outside of it the signals do what they did before.
     """
 
     def __init__(self) -> None:
@@ -343,7 +375,9 @@ class StopSignal:
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
-            self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
+            names = ("SIGTERM", "SIGINT", "SIGUSR1")  # the last one is not on Windows
+            numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+            self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, *exception: object) -> None:

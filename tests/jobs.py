@@ -1,0 +1,130 @@
+"""Jobs of several processes, as the tests start them: torchrun on this machine, the algorithm file, and what it leaves."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ALGORITHMS = REPOSITORY / "algorithms"
+FILE = ALGORITHMS / "a2c_sc2_multigpu.py"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+TIME_OUT = 200.0  # seconds for a job that takes ten alone on the machine
+
+MARKS = [
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed"),
+    pytest.mark.skipif(sys.platform == "win32", reason="torchrun's signals and process groups are those of Unix"),
+    pytest.mark.timeout(400),
+]
+
+
+def load_file(path, name):
+    """An algorithm file as a module; the folder is not a package."""
+    specification = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+class Job:
+    """A program in a session of its own, so that all its processes can be ended."""
+
+    def __init__(self, command, **variables):
+        launcher = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC_", "SLURM_", "AWS_BATCH_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(launcher)}
+        environment |= {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | variables
+        self.process = subprocess.Popen(
+            [str(word) for word in command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.ranks = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for pid in [*self.find_ranks(), *self.ranks]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.kill()
+        self.process.wait()
+
+    def find_ranks(self):
+        """Process ids of the ranks, in their order; torchrun gives each a session of its own."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if parent == self.process.pid:
+                    rank = re.search(rb"(?:^|\0)RANK=(\d+)", (folder / "environ").read_bytes())
+                    found[int(rank[1]) if rank else -1] = int(folder.name)
+            except (OSError, ValueError):  # it has ended meanwhile
+                continue
+        self.ranks = [found[rank] for rank in sorted(found) if rank >= 0] or self.ranks
+        return self.ranks
+
+    def end(self, seconds=TIME_OUT):
+        """Exit code and output, when it has ended by itself and left no rank."""
+        try:
+            output, _ = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"still running after {seconds} s")
+        for pid in self.ranks:
+            assert not Path(f"/proc/{pid}").exists(), f"a rank is left, output: {output}"
+        return self.process.returncode, output
+
+
+def flags(tmp_path, **changes):
+    settings = {
+        "runs-dir": tmp_path,
+        "run-name": "run",
+        "num-envs": 3,
+        "num-steps": 10,
+        "total-timesteps": 600,
+        "eval-episodes": 0,
+        "hidden-size": 16,
+        "timeout-minutes": 2,
+    } | {name.replace("_", "-"): value for name, value in changes.items()}
+    return ["--no-capture-video", *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+
+def torchrun(tmp_path, ranks=2, **changes):
+    return Job([*TORCHRUN, "--standalone", f"--nproc-per-node={ranks}", FILE, *flags(tmp_path, **changes)])
+
+
+def wait_for(job, condition, seconds=TIME_OUT):
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert job.process.poll() is None, job.process.communicate()[0]
+        assert time.monotonic() < ends, "waited in vain"
+        time.sleep(0.05)
+
+
+def metrics(folder):
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def result(folder):
+    return json.loads((folder / "result.json").read_text())
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
