@@ -19,6 +19,8 @@ NEEDED := pyproject.toml constraints.txt
 # one thread a rank, and no warning from torchrun that nobody chose
 OMP_NUM_THREADS ?= 1
 export OMP_NUM_THREADS
+# the ranks of a job over several machines find each other again after torchrun --max-restarts has started them anew
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help train test test-slow test-all soak lint format types docs clean

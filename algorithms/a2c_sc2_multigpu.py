@@ -291,8 +291,8 @@ class Ranks:
         try:
             within(2.5 * self.patience, ask)
         except (RuntimeError, TimeoutError):
-            if not lost or not self.serves and 0 in lost:
-                return "0, and with it the store"
+            if not lost or 0 in lost:
+                return "0" if self.launcher != "torchrun" else "0, or torchrun on its machine,"
         return ", ".join(map(str, lost)) or "none, but a connection"
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -337,6 +337,7 @@ class Ranks:
         # NCCL would wait for ranks that may have died; the end of the process does it too
         if self.backend == "gloo" and dist.is_initialized():
             dist.destroy_process_group()
+        self.store = None  # the last to let go of a file removes it
 
 
 def within(seconds: float, function, *arguments):

@@ -1,4 +1,4 @@
-"""Jobs of several processes, as the tests start them: torchrun on this machine, the algorithm file, and what it leaves."""
+"""Jobs of several processes, as the tests start them: the algorithm file under torchrun, and what it leaves."""
 
 import importlib.util
 import json
@@ -39,7 +39,16 @@ class Job:
     """A program in a session of its own, so that all its processes can be ended."""
 
     def __init__(self, command, **variables):
-        launcher = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC_", "SLURM_", "AWS_BATCH_")
+        launcher = (
+            "RANK",
+            "WORLD_SIZE",
+            "LOCAL_RANK",
+            "MASTER_",
+            "TORCH_DISABLE",
+            "TORCHELASTIC_",
+            "SLURM_",
+            "AWS_BATCH_",
+        )
         environment = {name: value for name, value in os.environ.items() if not name.startswith(launcher)}
         environment |= {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | variables
         self.process = subprocess.Popen(
@@ -103,16 +112,26 @@ def flags(tmp_path, **changes):
     return ["--no-capture-video", *(word for name, value in settings.items() for word in (f"--{name}", value))]
 
 
-def torchrun(tmp_path, ranks=2, **changes):
-    return Job([*TORCHRUN, "--standalone", f"--nproc-per-node={ranks}", FILE, *flags(tmp_path, **changes)])
+def torchrun(tmp_path, ranks=2, launcher=("--standalone",), variables=None, **changes):
+    command = [*TORCHRUN, *launcher, f"--nproc-per-node={ranks}", FILE, *flags(tmp_path, **changes)]
+    return Job(command, **(variables or {}))
+
+
+def wait_until(condition, seconds=TIME_OUT):
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"waited {seconds} s in vain"
+        time.sleep(0.05)
 
 
 def wait_for(job, condition, seconds=TIME_OUT):
-    ends = time.monotonic() + seconds
-    while not condition():
+    """Until a condition holds, while the job runs."""
+
+    def holds():
         assert job.process.poll() is None, job.process.communicate()[0]
-        assert time.monotonic() < ends, "waited in vain"
-        time.sleep(0.05)
+        return condition()
+
+    wait_until(holds, seconds)
 
 
 def metrics(folder):
