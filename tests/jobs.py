@@ -73,18 +73,29 @@ class Job:
         self.process.kill()
         self.process.wait()
 
-    def find_ranks(self):
-        """Process ids of the ranks, in their order; torchrun gives each a session of its own."""
-        found = {}
+    def children(self, pid=None):
+        """Process ids of the children of a process, of the job's own by default."""
+        found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if parent == self.process.pid:
-                    rank = re.search(rb"(?:^|\0)RANK=(\d+)", (folder / "environ").read_bytes())
-                    found[int(rank[1]) if rank else -1] = int(folder.name)
-            except (OSError, ValueError):  # it has ended meanwhile
+            except OSError:  # it has ended meanwhile
                 continue
-        self.ranks = [found[rank] for rank in sorted(found) if rank >= 0] or self.ranks
+            if parent == (pid or self.process.pid):
+                found.append(int(folder.name))
+        return found
+
+    def find_ranks(self):
+        """Process ids of the ranks, in their order; torchrun gives each a session of its own."""
+        found = {}
+        for pid in self.children():
+            try:
+                rank = re.search(rb"(?:^|\0)RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())
+            except OSError:  # it has ended meanwhile
+                continue
+            if rank:
+                found[int(rank[1])] = pid
+        self.ranks = [found[rank] for rank in sorted(found)] or self.ranks
         return self.ranks
 
     def end(self, seconds=TIME_OUT):
