@@ -196,24 +196,21 @@ class Ranks:
         if self.file != self.address:
             if not Path(self.file).is_absolute() or not Path(self.file).parent.is_dir():
                 raise SystemExit(
-                    f"{self.address}: it has to be file:// and the full path of a file in a folder that is"
+                    f"{self.address}: it has to be file:// and the full path of a file; its folder has to exist"
                 )
             return dist.FileStore(self.file, self.size)
         self.file, where = "", f"{self.address}:{self.port}"
-        self.serves = self.first and not (
-            self.launcher == "torchrun" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        )
+        agents = self.launcher == "torchrun" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        self.serves = self.first and not agents
+        here = {}
         try:
-            if not self.serves:
-                return dist.TCPStore(self.address, self.port, None, False, timeout, False)
             # only this machine needs to reach it where rank 0 has no other address; AWS Batch just does not tell it
-            alone = self.address in ("127.0.0.1", "localhost") and self.launcher != "AWS Batch"
-            listener = socket.create_server(("127.0.0.1" if alone else "", self.port))
-            fd = listener.detach()
-            return dist.TCPStore(self.address, self.port, None, True, timeout, False, master_listen_fd=fd)
-        except OSError as error:
-            raise SystemExit(f"rank 0 cannot be reached at {where}: {error}; is another job using this port?") from None
-        except RuntimeError as error:
+            if self.serves and self.address in ("127.0.0.1", "localhost") and self.launcher != "AWS Batch":
+                here = {"master_listen_fd": socket.create_server(("127.0.0.1", self.port)).detach()}
+            return dist.TCPStore(self.address, self.port, None, self.serves, timeout, False, **here)
+        except (OSError, RuntimeError) as error:
+            if self.serves:
+                raise SystemExit(f"rank 0 cannot serve at {where}: {error}; is another job using this port?") from None
             raise SystemExit(f"rank {self.rank} found no rank 0 at {where} in {timeout}: {error}") from None
 
     def meet(self, store, gpu: str, patience: float):
@@ -223,36 +220,31 @@ class Ranks:
         opens a meeting under a new name, and begins it when all have come; who finds one begun without it goes on
         looking.
         """
-        me = secrets.token_hex(8)
+        me = f"{secrets.token_hex(8)} {gpu}"
         outdated = f"{self.file} is the file of an earlier job: --master-addr needs a new name for each job"
-        ends, meeting, absent = time.monotonic() + patience, None, "0"
+        ends, meeting, place, begun = time.monotonic() + patience, b"", None, False
+        keys = [f"rank {rank}" for rank in range(self.size)]
         if self.first:
             if self.file and store.check(["meeting"]):
                 store.set("outdated", "")
                 raise SystemExit(outdated)
-            store.set("meeting", me)
+            store.set("meeting", secrets.token_hex(8))
         while time.monotonic() < ends:
-            newest = store.get("meeting").decode() if store.check(["meeting"]) else None
-            if newest and newest != meeting:
-                meeting, place = newest, dist.PrefixStore(newest, store)
-                place.set(f"rank {self.rank}", f"{me} {gpu}")
-            if meeting:
-                absent = ", ".join(str(rank) for rank in range(self.size) if not place.check([f"rank {rank}"]))
-                if self.first and not absent:
-                    place.set("begun", "\n".join(place.get(f"rank {rank}").decode() for rank in range(self.size)))
-                if place.check(["begun"]):
-                    present = place.get("begun").decode().splitlines()
-                    if f"{me} {gpu}" in present:
-                        return place, len({line.split(" ", 1)[1] for line in present})
-                    absent = "0"  # the one that is to open the next meeting
-                    if self.file:
-                        raise SystemExit(outdated)
-            if self.file and store.check(["outdated"]):
+            if store.check(["meeting"]) and (newest := store.get("meeting")) != meeting:
+                meeting, place = newest, dist.PrefixStore(newest.decode(), store)
+                place.set(f"rank {self.rank}", me)
+            if self.first and place.check(keys):
+                place.set("begun", "\n".join(place.get(key).decode() for key in keys))
+            if begun := bool(place) and place.check(["begun"]):
+                present = place.get("begun").decode().splitlines()
+                if me in present:
+                    return place, len({line.split(" ", 1)[1] for line in present})
+            if self.file and (begun or store.check(["outdated"])):
                 raise SystemExit(outdated)
             time.sleep(0.05)
-        raise SystemExit(
-            f"rank {self.rank} has waited {timedelta(seconds=patience)} for rank {absent or 0} of {self.size}"
-        )
+        absent = [rank for rank, key in enumerate(keys) if place and not begun and not place.check([key])] or [0]
+        who = ", ".join(map(str, absent))
+        raise SystemExit(f"rank {self.rank} has waited {timedelta(seconds=patience)} for rank {who} of {self.size}")
 
     def together(self, collective, tensor: Tensor, *arguments) -> Tensor:
         """A collective of torch.distributed on a tensor, in place; nothing for a rank that is alone."""
@@ -262,9 +254,7 @@ class Ranks:
         try:
             collective(here, *arguments)
         except RuntimeError as error:
-            raise ConnectionError(
-                f"rank {self.rank} has lost rank {self.find_lost()} of {self.size}: {error}"
-            ) from None
+            raise ConnectionError(f"rank {self.rank} has lost {self.find_lost()}: {error}") from None
         return tensor if here is tensor else tensor.copy_(here)
 
     def find_lost(self) -> str:
@@ -292,8 +282,8 @@ class Ranks:
             within(2.5 * self.patience, ask)
         except (RuntimeError, TimeoutError):
             if not lost or 0 in lost:
-                return "0" if self.launcher != "torchrun" else "0, or torchrun on its machine,"
-        return ", ".join(map(str, lost)) or "none, but a connection"
+                return f"rank 0 of {self.size}" + ", or torchrun on its machine" * (self.launcher == "torchrun")
+        return f"rank {', '.join(map(str, lost))} of {self.size}" if lost else "a connection, but no rank"
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over the ranks, in place."""

@@ -278,7 +278,7 @@ def test_a_file_that_cannot_be_is_refused(address):
 def test_a_port_in_use_is_named():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(SystemExit, match=f"rank 0 cannot be reached at 127.0.0.1:{port}: .*is another job"):
+        with pytest.raises(SystemExit, match=f"rank 0 cannot serve at 127.0.0.1:{port}: .*is another job"):
             Ranks(0, 0, 2, "127.0.0.1", port).join(torch.device("cpu"), 1)
 
 
