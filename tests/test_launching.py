@@ -31,6 +31,7 @@ from jobs import (
 pytestmark = MARKS
 multi = load_file(FILE, "a2c_sc2_multigpu_launching")
 Ranks = multi.Ranks
+SLOW = pytest.mark.slow
 
 
 def find_ranks(variables, **flags):
@@ -295,6 +296,12 @@ def test_rank_0_is_served_to_this_machine_alone_where_no_address_is_given():
 
 # ---- losses ------------------------------------------------------------------------------------------------------
 
+
+def test_a_lost_host_is_named_within_two_minutes_by_default():
+    """After the time-out comes the search for the lost ranks, 2.5 times five seconds at most."""
+    assert 60 * multi.Args().timeout_minutes + 12.5 < 120
+
+
 BREAK = """
 if ranks.rank == {lost}:
     os.kill(os.getpid(), signal.{signal})
@@ -325,6 +332,7 @@ def test_all_name_the_rank_that_was_killed():
             assert float(re.search(r"after (\S+) s", output)[1]) < 20
 
 
+@SLOW
 def test_a_rank_that_hangs_in_training_is_named(tmp_path):
     where = {"world_size": 2, "master_port": free_port(), "timeout_minutes": 0.2, "total_timesteps": 10**8}
     with (
@@ -375,7 +383,7 @@ def interrupted(folder):
     return True
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
+@pytest.mark.parametrize("name", ["SIGTERM", *(pytest.param(name, marks=SLOW) for name in ("SIGINT", "SIGUSR1"))])
 def test_a_signal_to_the_launcher_saves_and_leaves_no_rank(tmp_path, name):
     with torchrun(tmp_path, launcher=["--signals-to-handle=SIGTERM,SIGINT,SIGUSR1"], total_timesteps=10**8) as job:
         wait_for(job, lambda: len(metrics(tmp_path / "run")) >= 2)
@@ -386,7 +394,7 @@ def test_a_signal_to_the_launcher_saves_and_leaves_no_rank(tmp_path, name):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGUSR1"])
+@pytest.mark.parametrize("name", ["SIGKILL", pytest.param("SIGUSR1", marks=SLOW)])
 def test_ranks_save_and_end_when_the_launcher_has_died(tmp_path, name):
     """Of SIGKILL, or of a signal that torchrun was not told to handle. Its store is gone with it."""
     with torchrun(tmp_path, total_timesteps=10**8) as job:
@@ -400,6 +408,7 @@ def test_ranks_save_and_end_when_the_launcher_has_died(tmp_path, name):
     assert "stopped by a signal" in output and "Traceback" not in output
 
 
+@SLOW
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_a_rank_whose_launcher_died_before_it_could_ask_ends(tmp_path):
     """Its parent is then the first process of the machine, or another one that takes in orphans."""
@@ -413,6 +422,7 @@ def test_a_rank_whose_launcher_died_before_it_could_ask_ends(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@SLOW
 def test_a_rank_outlives_the_parent_that_is_no_torchrun(tmp_path):
     """As under nohup: the shell that started it may go."""
     program = "import subprocess, sys; subprocess.Popen([sys.executable, *sys.argv[1:]])"
@@ -460,7 +470,7 @@ def kill_rank(job, folder, rank=1, after=3):
     return last
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("variables", [{}, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}], ids=["shared", "own store"])
 @pytest.mark.parametrize("rendezvous", ["standalone", "static", "c10d"])
 def test_torchrun_starts_the_ranks_again(tmp_path, unbroken, rendezvous, variables):
@@ -480,7 +490,7 @@ def test_torchrun_starts_the_ranks_again(tmp_path, unbroken, rendezvous, variabl
     assert resumed["resumed_at"] >= before[-1]  # at most the last update, whose checkpoint was not written, is repeated
 
 
-@pytest.mark.slow
+@SLOW
 def test_torchrun_starts_the_ranks_of_two_nodes_again(tmp_path, unbroken):
     """Each launcher counts restarts of its own, and the nodes do not start again at the same moment."""
     port = free_port()
@@ -502,7 +512,7 @@ def test_torchrun_starts_the_ranks_of_two_nodes_again(tmp_path, unbroken):
         assert_same_run(tmp_path / name, unbroken)
 
 
-@pytest.mark.slow
+@SLOW
 def test_a_job_that_was_killed_goes_on_as_if_it_had_not(tmp_path, unbroken):
     """All of it, and once more, with a checkpoint every second update: no more than those since it are repeated."""
     folder = tmp_path / "run"
@@ -525,7 +535,7 @@ def test_a_job_that_was_killed_goes_on_as_if_it_had_not(tmp_path, unbroken):
     assert_same_run(folder, unbroken)
 
 
-@pytest.mark.slow
+@SLOW
 def test_two_nodes_of_one_rank_each(tmp_path):
     """Two launchers on one machine. A rank's number in the job decides its games, not its number on its node."""
     where = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
