@@ -575,14 +575,15 @@ def test_tables_are_markdown_and_targets_say_whether_they_were_reached(tmp_path)
 # ---- scaling -----------------------------------------------------------------------------------------------------
 
 FAKE_RANKS = """
-import argparse, json, os, pathlib, sys
+import argparse, json, os, pathlib, sys, time
 parser = argparse.ArgumentParser()
 for name in ("env-id", "runs-dir", "run-name", "fail"):
     parser.add_argument("--" + name)
-for name in ("total-timesteps", "num-envs", "num-steps", "eval-episodes", "screen-size"):
-    parser.add_argument("--" + name, type=int)
+for name in ("total-timesteps", "num-envs", "num-steps", "eval-episodes", "screen-size", "seconds"):
+    parser.add_argument("--" + name, type=int, default=0)
 parser.add_argument("--no-capture-video", action="store_true")
 args = parser.parse_args()
+time.sleep(args.seconds)
 ranks = int(os.environ["WORLD_SIZE"])
 assert len(os.sched_getaffinity(0)) == ranks and os.environ["OMP_NUM_THREADS"] == "1"
 if os.environ["RANK"] == "0" and args.fail != "yes":
@@ -605,7 +606,9 @@ def test_scaling_compares_ranks_on_cores_of_their_own(tmp_path, target, code):
     algorithm = tmp_path / "fake_ranks.py"
     algorithm.write_text(FAKE_RANKS)
     output = tmp_path / "out"
-    args = scaling.Args(algorithm, repeats=1, target=target, algorithm_flags="--screen-size 32", output=output)
+    args = scaling.Args(
+        algorithm, repeats=1, target=target, simulated_ranks=(), algorithm_flags="--screen-size 32", output=output
+    )
     before = common.available_cores()
     assert scaling.main(args) == code
     assert common.available_cores() == before
@@ -624,13 +627,248 @@ def test_scaling_reports_a_failing_run(tmp_path, capsys):
     algorithm = tmp_path / "fake_ranks.py"
     algorithm.write_text(FAKE_RANKS)
     output = tmp_path / "out"
-    assert scaling.main(scaling.Args(algorithm, repeats=1, algorithm_flags="--fail yes", output=output)) == 1
+    args = scaling.Args(algorithm, repeats=1, simulated_ranks=(), algorithm_flags="--fail yes", output=output)
+    assert scaling.main(args) == 1
     assert "1 ranks failed" in capsys.readouterr().err
     assert not output.exists()
 
 
 def test_scaling_takes_turns_forth_and_back():
     assert scaling.order_of((1, 2), 3) == [1, 2, 2, 1, 1, 2]
+
+
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranks": ()}, "--ranks ()"),
+        ({"ranks": (1, 10_000)}, "--ranks (1, 10000)"),
+        ({"repeats": 0}, "--repeats 0"),
+        ({"simulated_ranks": (1, 4)}, "--simulated-ranks (1, 4)"),
+        ({"simulated_ranks": (0, 1, 2)}, "--simulated-ranks (0, 1, 2)"),
+        ({"straggler_updates": 0}, "--straggler-updates 0"),
+        ({"updates": 2}, "--updates 2"),
+        ({"algorithm": Path("none.py")}, "no algorithm file none.py"),
+    ],
+)
+def test_scaling_refuses_what_it_cannot_measure(tmp_path, capsys, changes, message):
+    algorithm = tmp_path / "fake_ranks.py"
+    algorithm.write_text(FAKE_RANKS)
+    args = scaling.Args(**{"algorithm": algorithm, "output": tmp_path / "out", **changes})
+    assert scaling.main(args) == 2
+    assert message in capsys.readouterr().err
+    assert not args.output.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs core affinity")
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+def test_scaling_takes_its_ranks_along_when_it_is_stopped(tmp_path):
+    pytest.importorskip("torch")
+    algorithm = tmp_path / "fake_ranks.py"
+    algorithm.write_text(FAKE_RANKS)
+    flags = ["--algorithm", str(algorithm), "--algorithm-flags=--seconds 120", "--simulated-ranks"]
+    process = subprocess.Popen([sys.executable, str(BENCHMARK / "scaling.py"), *flags])
+    try:
+        # the benchmark, the launcher and the rank
+        wait_for(lambda: len(processes_with(str(algorithm))) == 3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert not processes_with(str(algorithm))
+
+
+def test_the_time_of_an_update_leaves_out_the_first_and_what_is_no_update(tmp_path):
+    lines = [{"training_seconds": s, "charts/SPS": 1} for s in (5.0, 5.5, 7.0)]
+    lines.append({"training_seconds": 7.0, "eval/episodic_return": 1.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert scaling.update_seconds(tmp_path, 3) == [0.5, 1.5]
+    with pytest.raises(RuntimeError, match="logged 3 updates instead of 4"):
+        scaling.update_seconds(tmp_path, 4)
+
+
+# mean of the largest of so many standard normal numbers
+@pytest.mark.parametrize(("ranks", "normal"), [(1, 0.0), (2, np.pi**-0.5), (3, 1.5 * np.pi**-0.5), (32, 2.0697)])
+def test_the_slowest_rank_is_as_slow_as_order_statistics_say(ranks, normal):
+    # of little spread a log-normal time is a normal one
+    assert scaling.expected_slowest(2.0, 1e-3, ranks) == pytest.approx(2.0 * (1 + 1e-3 * normal), abs=2e-5)
+    # the largest of R is below x where all are
+    drawn = np.random.default_rng(1).lognormal(-np.log1p(0.4**2) / 2, np.log1p(0.4**2) ** 0.5, (100_000, ranks))
+    assert scaling.expected_slowest(1.0, 0.4, ranks) == pytest.approx(drawn.max(1).mean(), rel=0.01)
+
+
+def test_the_ring_is_found_again_from_all_reduces_of_two_ranks():
+    step, byte = 50e-6, 0.4e-9
+    smallest, gradient = ({"bytes": n, "seconds": 2 * step + n * byte} for n in (24, 600_000))
+    ring = scaling.Ring.from_two_ranks(smallest, gradient)
+    assert (ring.step_seconds, ring.byte_seconds) == pytest.approx((step, byte))
+    assert ring.seconds(1, 3, 600_000) == 0
+    assert ring.seconds(2, 1, 600_000) == pytest.approx(gradient["seconds"])
+    # 3 collectives of 6 steps; a rank sends 6 quarters of the bytes
+    assert ring.seconds(4, 3, 600_000) == pytest.approx(18 * step + 900_000 * byte)
+    with pytest.raises(RuntimeError, match="too busy"):
+        scaling.Ring.from_two_ranks(gradient | {"bytes": 24}, smallest | {"bytes": 600_000})
+
+
+def test_claims_and_wanted_speed_ups_are_for_the_same_numbers_of_ranks():
+    assert [scaling.claim_for(ranks) for ranks in (1, 2, 4, 6, 8, 16, 20, 32, 64)] == [
+        *(None, "1.8 to 3.5", "1.8 to 3.5", None, "6 to 12", "6 to 12", None, "20 to 28", None)
+    ]
+    for ranks, wanted in scaling.WANTED.items():
+        lowest, _, highest = scaling.claim_for(ranks).partition(" to ")
+        assert float(lowest) <= wanted <= float(highest)
+
+
+def simulated_results(communication, mean=0.4, spread=0.1):
+    """What the simulation would write if R ranks communicated for communication(R) seconds."""
+    sizes = []
+    for ranks in (1, 2, 4, 8, 32):
+        slowest = scaling.expected_slowest(mean, spread, ranks)
+        sizes.append(
+            {
+                "ranks": ranks,
+                "equal": {"update_seconds": mean + communication(ranks), "cpu_seconds": [0.003] * ranks},
+                "drawn": {"update_seconds": slowest + communication(ranks), "slowest_compute_seconds": slowest},
+            }
+        )
+    sizes[1] |= {"smallest": {"bytes": 24, "seconds": 1e-4}, "gradient": {"bytes": 600_000, "seconds": 5e-4}}
+    return {"update": {"collectives": 3, "bytes": 600_096}, "sizes": sizes}
+
+
+def test_the_report_of_a_simulation_that_follows_the_model():
+    output = common.Benchmark("scaling", {})
+    scaling.report_simulation(scaling.Args(), 0.4, 0.1, simulated_results(lambda r: 0.001 + 0.002 * r), 2, output)
+    speed_up, costs, stragglers, parameters = output.tables
+    column = {name: [row[i] for row in speed_up.rows] for i, name in enumerate(speed_up.columns)}
+    times = [r * 0.403 / (0.401 + 0.002 * r) for r in (1, 2, 4, 8, 32)]
+    assert column["times 1 rank"] == pytest.approx(times)
+    assert column["model, these cores"] == pytest.approx(times)
+    assert [cell.split()[-1] for cell in column["error of its time"]] == ["fitted"] * 3 + ["predicted"] * 2
+    assert column["claimed elsewhere"][-1] == "20 to 28"
+    assert costs.rows[-1][1] == pytest.approx(65.0) and costs.rows[-1][5] == pytest.approx(3 * 32 / 2)
+    assert [row[4] for row in stragglers.rows] == pytest.approx([row[5] for row in stragglers.rows])
+    assert stragglers.rows[-1][4] < stragglers.rows[-1][6]
+    values = {row[0]: row[1] for row in parameters.rows}
+    assert (values["a"], values["b"], values["k"]) == pytest.approx((1.0, 2.0, 3))
+    assert len(output.targets) == 5 and all(target.reached for target in output.targets)
+
+
+def test_the_report_of_a_simulation_says_where_the_model_is_off():
+    output = common.Benchmark("scaling", {})
+    scaling.report_simulation(scaling.Args(), 0.4, 0.1, simulated_results(lambda r: 0.2 * (r == 2)), 2, output)
+    *speed_ups, error = output.targets
+    assert not error.reached and error.measured > 5 and error.at_least is False
+    assert [target.reached for target in speed_ups] == [False, True, True, True]  # 2 ranks are slow
+
+
+SIMULATION = BENCHMARK / "scaling_simulated.py"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_simulated_ranks_sleep_and_really_communicate(tmp_path):
+    pytest.importorskip("torch")
+    output = tmp_path / "simulated.json"
+    flags = ["--ranks", "1", "2", "--updates", "3", "--straggler-updates", "4", "--calls", "40"]
+    flags += ["--compute-seconds", "0.05", "--spread", "0.5", "--output", str(output)]
+    done = subprocess.run(
+        [sys.executable, str(SIMULATION), *flags], capture_output=True, text=True, timeout=200, cwd=BENCHMARK.parent
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads(output.read_text())
+    update, (one, two) = results["update"], results["sizes"]
+    assert update["collectives"] == len(update["sums"]) + 1  # the gradient's is one
+    small = sum(numbers * {"float32": 4, "float64": 8, "int64": 8}[dtype] for numbers, dtype in update["sums"])
+    assert 0 < small < 10_000
+    assert update["bytes"] == two["gradient"]["bytes"] + small
+    assert "gradient" not in one
+    for ranks, result in ((1, one), (2, two)):
+        assert result["ranks"] == ranks
+        assert 0.05 < result["equal"]["update_seconds"] < 5
+        assert result["drawn"]["slowest_compute_seconds"] < result["drawn"]["update_seconds"]
+        assert len(result["equal"]["cpu_seconds"]) == ranks
+        assert all(0 < seconds < result["equal"]["update_seconds"] for seconds in result["equal"]["cpu_seconds"])
+    assert one["drawn"]["slowest_compute_seconds"] < two["drawn"]["slowest_compute_seconds"]
+
+
+def test_drawn_compute_times_have_their_mean_and_spread_and_each_rank_its_own():
+    pytest.importorskip("torch")
+    from scaling_simulated import draw_compute
+
+    compute = draw_compute(0.3, 0.2, 4, 20_000, 1)
+    assert compute.mean(1) == pytest.approx(0.3, rel=0.01)
+    assert compute.std(1) == pytest.approx(0.06, rel=0.03)
+    assert np.abs(np.corrcoef(compute) - np.eye(4)).max() < 0.05
+    assert np.array_equal(draw_compute(0.3, 0.2, 2, 20_000, 1), compute[:2])
+    assert (draw_compute(0.3, 0.0, 2, 5, 1) == pytest.approx(0.3)) and compute.min() > 0
+
+
+RUN_RANKS = """
+import os, sys, time
+from scaling_simulated import run_ranks
+
+def late(rank, size, port):
+    time.sleep(50 if rank % 2 else 0)
+
+def failing(rank, size, port):
+    if rank == 2:
+        sys.exit(7)
+    time.sleep(50)
+
+for program, limit in ((late, 1.0), (failing, 40.0)):
+    try:
+        run_ranks(program, 4, limit)
+    except RuntimeError as error:
+        print(error, flush=True)
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("none left")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_simulated_ranks_that_fail_or_hang_are_named_and_end_all():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", RUN_RANKS], capture_output=True, text=True, timeout=100, cwd=BENCHMARK)
+    assert done.stdout.splitlines() == [
+        "rank 1, 3 of 4 had not finished after 1 s",
+        "rank 2 of 4 failed with exit code 7",
+        "none left",
+    ], done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals between processes")
+def test_a_stopped_simulation_takes_its_ranks_along(tmp_path):
+    pytest.importorskip("torch")
+    flags = ["--ranks", "3", "--compute-seconds", "60", "--output", str(tmp_path / "simulated.json")]
+    process = subprocess.Popen([sys.executable, str(SIMULATION), *flags], cwd=BENCHMARK.parent)
+    try:
+        wait_for(lambda: len(processes_with(str(tmp_path))) == 4, seconds=120)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert not processes_with(str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs core affinity")
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+def test_scaling_simulates_the_update_that_it_has_measured(tmp_path):
+    pytest.importorskip("torch")
+    flags = ["--repeats", "1", "--updates", "6", "--num-envs", "16", "--simulated-ranks", "1", "2", "4"]
+    flags += ["--simulated-updates", "4", "--straggler-updates", "4", "--output", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARK / "scaling.py"), *flags], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode in (0, 1), done.stderr  # the targets are another matter: this machine may be busy
+    content = json.loads((tmp_path / "scaling.json").read_text())
+    mean = content["simulated"]["compute_seconds"]
+    (seconds,) = content["update_seconds"]
+    assert len(seconds) == 5 and mean == pytest.approx(np.mean(seconds))
+    assert [size["ranks"] for size in content["simulated"]["sizes"]] == [1, 2, 4]
+    assert all(size["equal"]["update_seconds"] > mean for size in content["simulated"]["sizes"])
+    assert [len(table["rows"]) for table in content["tables"]] == [2, 3, 3, 3, 8]
 
 
 # ---- random and scripted policies --------------------------------------------------------------------------------
