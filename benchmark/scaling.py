@@ -351,7 +351,7 @@ def report_simulation(
         "Communication of an update with simulated compute",
         ("ranks", "measured", "model, these cores", "model, own cores", "CPU time of a rank", "of all, by cores"),
         note=(
-            f"In ms. CPU time is that of a rank's process, in which nothing else happens. That of all ranks divided by "
+            "In ms. CPU time is that of a rank's process while it communicates. That of all ranks divided by the "
             f"{cores} cores is the least that their communication takes on this machine: ranks that outnumber the "
             "cores wait for each other's. So the measured speed-up is a lower bound of what as many ranks with cores "
             "of their own reach on connections as fast as those inside this machine; a network has other alpha and "
