@@ -843,7 +843,8 @@ def test_a_stopped_simulation_takes_its_ranks_along(tmp_path):
     flags = ["--ranks", "3", "--compute-seconds", "60", "--output", str(tmp_path / "simulated.json")]
     process = subprocess.Popen([sys.executable, str(SIMULATION), *flags], cwd=BENCHMARK.parent)
     try:
-        wait_for(lambda: len(processes_with(str(tmp_path))) == 4, seconds=120)
+        # the program, and the two ranks whose collectives are recorded, or already the three
+        wait_for(lambda: len(processes_with(str(tmp_path))) >= 3, seconds=120)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 128 + signal.SIGTERM
     finally:
