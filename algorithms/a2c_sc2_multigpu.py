@@ -7,14 +7,21 @@
 `a2c_sc2.py` is the same in one process: read it first. Here each process, a rank, plays `num_envs` games of its own
 and all ranks average their gradients, so that R ranks with B games do what one rank does with R x B games. Games,
 weights and action noise are a function of the seed and of the game's number in the whole job alone.
+
+A rank may play more games than a batch holds (`--batch-games`), play while it learns (`--overlap`) and act by weights
+that are refreshed now and then (`--policy-refresh`). Then steps are learnt from by a policy that has moved on. By how
+many updates is a number that follows from these flags (`Schedule`); an importance ratio or V-trace corrects for it
+(Espeholt et al. 2018, IMPALA).
 Docs: docs/algorithms/a2c.md
 """
 
+import copy
 import ctypes
 import hashlib
 import importlib.util
 import io
 import json
+import math
 import os
 import queue
 import re
@@ -25,6 +32,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from pathlib import Path
@@ -113,15 +121,42 @@ class Args:
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
     num_envs: int = 32
-    """games that each rank plays side by side"""
+    """games that each rank plays side by side, a multiple of --batch-games"""
     num_steps: int = 16
-    """steps of each game between two updates"""
+    """steps of each game in a rollout"""
+    batch_games: int = 0
+    """games of a square batch, which is --num-steps of each; 0: all that the rank plays"""
+    accumulate: int = 1
+    """square batches that one update learns from"""
+    overlap: bool = False
+    """if toggled, the next rollout is played while this one is learnt from, by the policy as it is by then"""
+    policy_refresh: int = 1
+    """updates between two refreshes of the policy that acts"""
+    max_lag: int | None = None
+    """most updates that the policy may have made since it acted when its steps are learnt from: rather than more, play
+    waits; default: as many as the other flags lead to"""
+    correction: Literal["none", "ratio", "v_trace"] = "ratio"
+    """what is done about that lag: nothing, weigh each step by the importance ratio, or V-trace"""
+    ratio_clamp: float = 10.0
+    """the importance ratio's upper bound"""
+    rho_clip: float = 1.0
+    """V-trace's upper bound of the importance ratio of a step's own error"""
+    c_clip: float = 1.0
+    """V-trace's upper bound of the importance ratio with which later errors are traced back"""
     hidden_size: int = 128
     """width of the network's dense layer"""
-    optimizer: Literal["adam", "rmsprop"] = "adam"
+    optimizer: Literal["adam", "adamw", "rmsprop", "adagrad", "sgd"] = "adam"
     """the optimizer"""
     optimizer_eps: float = 1e-5
-    """the optimizer's epsilon"""
+    """the optimizer's epsilon, which SGD has not"""
+    momentum: float = 0.0
+    """the momentum of SGD and RMSprop"""
+    weight_decay: float = 0.0
+    """the optimizer's weight decay"""
+    precision: Literal["float32", "bf16", "fp16"] = "float32"
+    """what the network computes in: with the other two by autocast, with fp16 under a loss scale too"""
+    compile: bool = False
+    """if toggled, the network is compiled by torch.compile"""
     learning_rate: float = 1e-3
     """the learning rate of the optimizer; it is not scaled by the number of ranks"""
     anneal_lr: bool = True
@@ -145,7 +180,11 @@ class Args:
     value_loss: Literal["squared", "smooth_l1"] = "squared"
     """the value loss"""
     max_grad_norm: float = 0.5
-    """the averaged gradient is clipped to this L2 norm"""
+    """the averaged gradient is clipped to this norm; 0: not at all"""
+    clip_norm: Literal["l2", "inf"] = "l2"
+    """which norm: the root of the sum of squares, or the largest entry"""
+    reduce_gradients: bool = True
+    """if toggled, the ranks average their gradients; else each learns for itself, and rank 0's agent is evaluated"""
 
 
 # --- the ranks: which one this process is, how they meet, what they do together --------------------------------------
@@ -426,13 +465,13 @@ def from_bytes(data: bytes):
     return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 
-def average_gradients(model: nn.Module, samples: float, total_samples: float, ranks: Ranks) -> None:
-    """All-reduce the gradient in one flat bucket, each rank weighted by the steps it learnt from.
+def average_gradients(model: nn.Module, weight: float, total_weight: float, ranks: Ranks) -> None:
+    """All-reduce the gradient in one flat bucket: the sum over the ranks of weight / total_weight times their own.
 
     A parameter without a gradient on this rank still takes part, or the buckets of the ranks would differ in size.
     """
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
-    bucket = torch.cat([gradient.flatten() for gradient in gradients]) * (samples / total_samples)
+    bucket = torch.cat([gradient.flatten() for gradient in gradients]) * (weight / total_weight)
     ranks.sum(bucket)
     for p, part in zip(model.parameters(), bucket.split([g.numel() for g in gradients]), strict=True):
         p.grad = part.view(p.shape)
@@ -651,6 +690,88 @@ def n_step_returns(
     return returns
 
 
+def importance_ratio(log_ratio: Tensor, bound: float) -> Tensor:
+    """min(pi(a) / mu(a), bound) from log pi(a) - log mu(a): a quotient of small probabilities is never formed.
+
+    An action that the policy does not take any more counts 0, also where it never did (-inf - -inf).
+    """
+    return log_ratio.nan_to_num(nan=-torch.inf, neginf=-torch.inf).clamp(max=math.log(bound)).exp()
+
+
+def v_trace(
+    reward: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    log_ratio: Tensor,
+    gamma: float,
+    trace_lambda: float,
+    rho_clip: float,
+    c_clip: float,
+) -> tuple[Tensor, Tensor]:
+    """V-trace targets of the value (Espeholt et al. 2018, equation 1, c_i = lambda min(c_clip, ratio)), and the returns
+    that the policy gradient compares with the value; all tensors (T, B), ends as in `n_step_returns`.
+
+    At log_ratio 0 and clips of 1 or more both are those of `n_step_returns`, for every lambda: the paper's policy
+    gradient takes r + gamma v_{t+1}, here its part beyond the next value is weighted with lambda too.
+    """
+    rho, trace = importance_ratio(log_ratio, rho_clip), trace_lambda * importance_ratio(log_ratio, c_clip)
+    delta = reward + gamma * next_value * ~terminated - value
+    targets, returns = torch.empty_like(value), torch.empty_like(value)
+    beyond = torch.zeros_like(value[-1])  # v_{t+1} - V(x_{t+1})
+    for t in reversed(range(len(reward))):
+        beyond = beyond * ~(terminated[t] | truncated[t])
+        returns[t] = value[t] + delta[t] + gamma * trace_lambda * beyond
+        beyond = rho[t] * delta[t] + gamma * trace[t] * beyond
+        targets[t] = value[t] + beyond
+    return targets, returns
+
+
+# --- the schedule: which policy plays which rollout, and which update learns from it ----------------------------------
+@dataclass(frozen=True)
+class Schedule:
+    """Rollouts are cut into squares of B games x T steps, which are learnt from in the order of their numbers, so that
+    the oldest is next: rollout r holds squares r * squares and on, update u learns from squares u * accumulate and on.
+
+    Who plays what follows from the flags alone. Without overlap a rollout begins when all squares of the one before
+    are learnt from; with it as soon as that one is complete, or after so many of its squares as `max_lag` demands.
+    """
+
+    squares: int = 1  # of a rollout
+    accumulate: int = 1
+    refresh: int = 1
+    overlap: bool = False
+    max_lag: int | None = None
+
+    def behaviour(self, rollout: int, learnt: int) -> int:
+        """The policy that plays a rollout which begins when `learnt` squares of the one before are learnt from: the
+        number of updates behind it, at the last refresh."""
+        updates = max(0, (rollout - 1) * self.squares + learnt) // self.accumulate
+        return updates // self.refresh * self.refresh
+
+    def lag(self, rollout: int, learnt: int) -> int:
+        """Updates between that policy and the one that learns from the rollout's last square."""
+        return ((rollout + 1) * self.squares - 1) // self.accumulate - self.behaviour(rollout, learnt)
+
+    def begins_after(self, rollout: int) -> int:
+        """The number of squares of the rollout before that are learnt from first.
+
+        Raises:
+            ValueError: where the bound cannot be held, however long play waits.
+        """
+        first = 0 if self.overlap else self.squares
+        for learnt in range(first, self.squares + 1):
+            if self.max_lag is None or self.lag(rollout, learnt) <= self.max_lag:
+                return learnt
+        raise ValueError(f"a lag of {self.lag(rollout, self.squares)} updates")
+
+    def largest_lag(self) -> int:
+        """Over all rollouts: what a rollout is like depends on how far it begins within a refresh, so it repeats."""
+        period = self.accumulate * self.refresh // math.gcd(self.squares, self.accumulate * self.refresh)
+        return max(self.lag(rollout, self.begins_after(rollout)) for rollout in range(period + 2))
+
+
 # --- play ------------------------------------------------------------------------------------------------------------
 class Rollout:
     """A batch of T steps x B games, allocated once; the games write their observations straight into it.
@@ -745,63 +866,320 @@ def check_rows(rollout: Rollout, t: int, env_step: int) -> None:
             raise FloatingPointError(f"env {i} {problem} at its step {env_step + t}{after}")
 
 
-# --- learn -----------------------------------------------------------------------------------------------------------
-def accumulate_gradient(passes, returns, advantage, valid, ent_coef, vf_coef, value_loss, unit) -> Tensor:
-    """Add the gradient of the loss, a mean over the valid steps, to the parameters; values count in `unit`s of reward.
+def square_of(rollout: Rollout, games: slice) -> Rollout:
+    """The rows of some of the games, without a copy."""
+    square = object.__new__(Rollout)
+    square.observation = {name: array[:, games] for name, array in rollout.observation.items()}
+    for name in ("action", "reward", "terminated", "truncated", "valid"):
+        setattr(square, name, getattr(rollout, name)[:, games])
+    return square
 
-    Returns policy loss, value loss (per squared reward) and entropy, (3,). One step's games at a time: small pieces
-    stay in the cache, and each frees its graph.
+
+@dataclass
+class Played:
+    """A rollout, and how it came about."""
+
+    rollout: Rollout
+    passes: list[ForwardPass]
+    version: int  # of the policy that acted: the updates behind it
+    seconds: float = 0.0
+    held_seconds: float = 0.0  # how long it was not begun, so that its lag keeps within the bound
+    waited_seconds: float = 0.0  # how long it was waited for
+
+
+class Actor:
+    """Plays one rollout after the other: with `--overlap` on a thread of its own, else when it is asked for one.
+
+    Where no step is ever learnt from by a later policy, the learner's own network acts, and the graph of its passes is
+    kept for the update. Else a copy of its weights acts, which no update changes meanwhile.
     """
+
+    def __init__(self, args, schedule: Schedule, envs: SC2VectorEnv, agent: nn.Module, noise_keys, device):
+        self.args, self.schedule, self.envs, self.noise_keys, self.device = args, schedule, envs, noise_keys, device
+        self.agent = agent
+        self.acting = agent if schedule.largest_lag() == 0 else copy.deepcopy(agent)
+        self.network = network_of(self.acting, args, device)
+        self.newest = {} if self.acting is agent else {k: tensor.clone() for k, tensor in agent.state_dict().items()}
+        self.newest_version = 0
+        # a thread writes into one while the other is learnt from
+        self.rollouts = [Rollout(envs, args.num_steps) for _ in range(2 if args.overlap else 1)]
+        self.coming: Future | None = None
+        self.played_at = time.perf_counter()
+
+    def refresh(self, update: int) -> None:
+        """Rollouts that begin from now on are played by the policy after this update, if it is one to refresh at."""
+        if update % self.schedule.refresh == 0:
+            self.newest_version, weights = update, self.agent.state_dict()
+            for name, tensor in self.newest.items():
+                tensor.copy_(weights[name])
+
+    def begin(self, number: int, held: bool = False) -> None:
+        """Begin to play a rollout; `held`: only now, so that its lag keeps within the bound."""
+        held_seconds = time.perf_counter() - self.played_at if held else 0.0
+        last, rollout = self.rollouts[number % len(self.rollouts) - 1], self.rollouts[number % len(self.rollouts)]
+        if rollout is not last:
+            rollout.start_from({name: array[-1] for name, array in last.observation.items()})
+            rollout.ended = last.ended
+        if self.newest:
+            self.acting.load_state_dict(self.newest)
+        self.coming = Future()
+        work = (self.coming, rollout, number * self.args.num_steps, self.newest_version, held_seconds)
+        if self.args.overlap:
+            threading.Thread(target=self.play, args=work, daemon=True, name="play").start()
+        else:
+            self.play(*work)
+
+    def play(self, future: Future, rollout: Rollout, env_step: int, version: int, held_seconds: float) -> None:
+        begun = time.perf_counter()
+        try:
+            with torch.set_grad_enabled(self.acting is self.agent):
+                passes = play(
+                    self.envs, self.network, rollout, self.noise_keys, env_step, self.device, self.args.norm_ent
+                )
+        except BaseException as error:  # it ends the training, where the rollout is waited for
+            future.set_exception(error)
+        else:
+            self.played_at = time.perf_counter()
+            future.set_result(Played(rollout, passes, version, self.played_at - begun, held_seconds))
+
+    def take(self, number: int) -> Played:
+        """The rollout of this number, when it is complete."""
+        if self.coming is None:
+            self.begin(number)
+        future, self.coming = self.coming, None
+        minutes, asked = self.args.timeout_minutes, time.perf_counter()
+        if wait([future], timeout=60 * minutes).not_done:
+            raise TimeoutError(f"rollout {number} is not complete after {minutes} minutes: a game hangs")
+        played = future.result()
+        played.waited_seconds = time.perf_counter() - asked
+        return played
+
+    def state(self, number: int) -> dict:
+        """What a checkpoint needs before rollout `number` is learnt from: the games, the weights that act next, and
+        that rollout where it is played already."""
+        state = {"newest": self.newest, "newest_version": self.newest_version, "coming": None}
+        rollout = self.rollouts[number % len(self.rollouts) - 1]
+        if self.coming is not None:
+            played = self.coming.result(timeout=60 * self.args.timeout_minutes)
+            rollout = played.rollout
+            names = ("action", "reward", "terminated", "truncated", "valid")
+            state["coming"] = {
+                "observation": {name: torch.from_numpy(array) for name, array in rollout.observation.items()},
+                **{name: torch.from_numpy(getattr(rollout, name)) for name in names},
+                "episodes": rollout.episodes,
+                "invalid_actions": rollout.invalid_actions,
+                "passes": [[tensor.cpu() for tensor in step] for step in played.passes],
+                "version": played.version,
+            }
+        return state | save_games(self.envs, rollout)
+
+    def resume(self, state: dict, number: int) -> None:
+        """Go on from what `state` returned for this number."""
+        coming = state["coming"]
+        rollout = self.rollouts[number % len(self.rollouts) - (0 if coming else 1)]
+        resume_games(state, self.envs, rollout)
+        self.newest_version = state["newest_version"]
+        for name, tensor in state["newest"].items():
+            self.newest[name].copy_(tensor)
+        if coming:
+            for name in ("action", "reward", "terminated", "truncated", "valid"):
+                getattr(rollout, name)[:] = coming[name].numpy()
+            for name, array in rollout.observation.items():
+                array[:] = coming["observation"][name].numpy()
+            rollout.episodes, rollout.invalid_actions = coming["episodes"], coming["invalid_actions"]
+            passes = [ForwardPass(*(tensor.to(self.device) for tensor in step)) for step in coming["passes"]]
+            self.coming = Future()
+            self.coming.set_result(Played(rollout, passes, coming["version"]))
+
+    def close(self) -> None:
+        """Wait for the rollout that nobody needs any more, then end the games."""
+        if self.coming is not None:
+            wait([self.coming], timeout=60 * self.args.timeout_minutes)
+        self.envs.close()
+
+
+# --- learn -----------------------------------------------------------------------------------------------------------
+OPTIMIZERS = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+    "sgd": torch.optim.SGD,
+}
+
+
+def make_optimizer(args, parameters) -> torch.optim.Optimizer:
+    settings = {"lr": args.learning_rate, "weight_decay": args.weight_decay}
+    if args.optimizer != "sgd":
+        settings["eps"] = args.optimizer_eps
+    if args.optimizer in ("sgd", "rmsprop"):
+        settings["momentum"] = args.momentum
+    return OPTIMIZERS[args.optimizer](parameters, **settings)
+
+
+def network_of(agent: nn.Module, args, device):
+    """The agent as a function: compiled if asked for, in the precision asked for, its outputs in float32 or better."""
+    forward = torch.compile(agent) if args.compile else agent
+    if args.precision == "float32":
+        return forward
+    precision = {"bf16": torch.bfloat16, "fp16": torch.float16}[args.precision]
+
+    def network(observation: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+        with torch.autocast(device.type, precision):
+            logits, value = forward(observation)
+        return [component.float() for component in logits], value.float()
+
+    return network
+
+
+def passes_of(network, square: Rollout, argument_mask, norm_ent, rows: int, device) -> list[ForwardPass]:
+    """What the network says now of the actions of a square, in pieces of so many of its T rows, (rows * B,) each."""
+    passes = []
+    for t in range(0, len(square.reward), rows):
+        piece = slice(t, min(t + rows, len(square.reward)))
+        observation = {
+            name: torch.from_numpy(array[piece]).flatten(0, 1).to(device) for name, array in square.observation.items()
+        }
+        logits, value = network(observation)
+        action = torch.from_numpy(square.action[piece]).flatten(0, 1).to(device)
+        passes.append(ForwardPass(*log_prob_and_entropy(logits, action, argument_mask, norm_ent), value))
+    return passes
+
+
+def accumulate_gradient(passes, returns, advantage, weight, ent_coef, args, unit, scaler) -> Tensor:
+    """Add the gradient of the loss to the parameters: a sum over the steps, each with its `weight`.
+
+    returns: the value's targets, counted in `unit`s of reward; advantage: the policy's; all (T, B). Returns policy
+    loss, value loss (per squared reward) and entropy, (3,). One piece at a time: small pieces stay in the cache, and
+    each frees its graph.
+    """
+    value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
+    sizes = [len(piece.value) for piece in passes]
     sums = 0.0
-    for t, (log_prob, entropy, value) in enumerate(passes):
-        weight = valid[t].to(value) / valid.sum().clamp(min=1)
-        pg_loss = -(advantage[t] * log_prob * weight).sum()
-        v_loss = (value_loss(value / unit, returns[t] / unit, reduction="none") * weight).sum()
-        entropy_bonus = (entropy * weight).sum()
-        (pg_loss + vf_coef * v_loss - ent_coef * entropy_bonus).backward()
+    rows = zip(passes, *(tensor.flatten().split(sizes) for tensor in (returns, advantage, weight)), strict=True)
+    for (log_prob, entropy, value), target, piece_advantage, share in rows:
+        # an action that has become impossible teaches nothing: 0, where 0 * -inf is not a number
+        log_prob = log_prob.masked_fill(log_prob == -torch.inf, 0.0)
+        pg_loss = -(piece_advantage * log_prob * share).sum()
+        v_loss = (value_loss(value / unit, target / unit, reduction="none") * share).sum()
+        entropy_bonus = (entropy * share).sum()
+        scaler.scale(pg_loss + args.vf_coef * v_loss - ent_coef * entropy_bonus).backward()
         sums = sums + torch.stack([pg_loss, v_loss * unit**2, entropy_bonus]).detach()
     return sums
 
 
-def learn(agent, optimizer, rollout, passes, args, ent_coef, device, ranks) -> tuple[Tensor, float, int]:
-    """One update from the rollouts of all ranks and the forward passes that chose their actions.
+def learn(network, square, acted, passes, args, ent_coef, scaler, device, ranks) -> tuple[Tensor, float, float]:
+    """Add the gradient of a square to the parameters, divided by its number of rows x games.
+
+    acted: the passes that chose its actions; passes: what the network says of them now, which at lag 0 is the same.
 
     Returns:
-        Policy loss, value loss and entropy of this rank's steps, (3,), weighted so that their sum over the ranks is
-        the mean over all steps; the norm of the averaged gradient; the number of steps of all ranks.
+        Sums over this rank's steps, (4,): policy loss, value loss, entropy and importance ratio; the number of these
+        steps, and of those of all ranks.
     """
+    shape = square.reward.shape
     with torch.no_grad():
-        value = torch.stack([step.value for step in passes])
-        last_value = agent(rollout.observe(-1, device))[1]
+        value = torch.cat([piece.value for piece in passes]).view(shape)
+        now, before = (torch.cat([piece.log_prob for piece in these]).view(shape) for these in (passes, acted))
+        last_value = network(square.observe(-1, device))[1]
         next_value = torch.cat([value[1:], last_value[None]])
-        arrays = (rollout.reward, rollout.terminated, rollout.truncated, rollout.valid)
+        arrays = (square.reward, square.terminated, square.truncated, square.valid)
         reward, terminated, truncated, valid = (torch.from_numpy(array).to(device) for array in arrays)
-        returns = n_step_returns(reward.to(value), terminated, truncated, next_value, args.gamma, args.gae_lambda)
-        advantage = returns - value
-        used = advantage[valid].double()
-        samples = len(used)
-        sums = torch.tensor([samples, used.sum(), (used**2).sum()]).double()
-        total, total_sum, total_squares = ranks.sum(sums).tolist()
+        steps = (reward.to(value), terminated, truncated)
+        log_ratio = now - before
+        ratio = importance_ratio(log_ratio, args.rho_clip if args.correction == "v_trace" else args.ratio_clamp)
+        if args.correction == "v_trace":
+            clips = (args.rho_clip, args.c_clip)
+            targets, returns = v_trace(*steps, value, next_value, log_ratio, args.gamma, args.gae_lambda, *clips)
+        else:
+            targets = returns = n_step_returns(*steps, next_value, args.gamma, args.gae_lambda)
+        advantage, error = returns - value, targets - value
+        used, errors = advantage[valid].double(), error[valid].double()
+        sums = torch.stack([valid.sum().double(), used.sum(), (used**2).sum(), (errors**2).sum()]).cpu()
+        samples = int(sums[0])
+        # each rank for itself, or the same statistics for all
+        total, total_sum, squares, error_squares = (ranks.sum(sums) if args.reduce_gradients else sums).tolist()
         if args.norm_adv and total > 1:
             mean = total_sum / total
-            variance = max(0.0, total_squares / total - mean**2)
-            advantage = (advantage - mean) / (variance**0.5 + 1e-8)
-        unit = max(1.0, (total_squares / total) ** 0.5) if args.norm_value_loss and total else 1.0
+            advantage = (advantage - mean) / (max(0.0, squares / total - mean**2) ** 0.5 + 1e-8)
+        unit = max(1.0, (error_squares / total) ** 0.5) if args.norm_value_loss and total else 1.0
+        if args.correction != "none":
+            advantage = advantage * ratio
 
-    optimizer.zero_grad()
-    value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
-    losses = accumulate_gradient(passes, returns, advantage, valid, ent_coef, args.vf_coef, value_loss, unit)
-    average_gradients(agent, samples, max(total, 1.0), ranks)
-    grad_norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm).item()
-    losses = losses.double().cpu() * (samples / max(total, 1.0))
-    if not np.isfinite([*losses.tolist(), grad_norm]).all():
+    weight = valid.to(value) / valid.numel()
+    losses = accumulate_gradient(passes, targets, advantage, weight, ent_coef, args, unit, scaler)
+    sums = torch.cat([losses.double() * valid.numel(), ratio[valid].double().sum()[None]]).cpu()
+    return sums, samples, total
+
+
+def update_weights(agent, optimizer, scaler, size: int, total: float, args, ranks) -> float:
+    """One step of the optimizer, with the mean gradient over the `total` steps of all ranks; `size` is what each
+    square's gradient has been divided by. Returns the gradient's norm before it was clipped."""
+    if args.reduce_gradients:
+        average_gradients(agent, size, max(total, 1.0), ranks)
+    else:
+        for p in agent.parameters():
+            if p.grad is not None:
+                p.grad *= size / max(total, 1.0)
+    scaler.unscale_(optimizer)
+    kind = {"l2": 2.0, "inf": math.inf}[args.clip_norm]
+    norm = nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm or math.inf, kind).item()
+    # with a loss scale, a gradient that overflowed is skipped, and the scale lowered, on all ranks alike
+    if not (math.isfinite(norm) or scaler.is_enabled()):
         raise FloatingPointError(
-            f"rank {ranks.rank}: an update with losses {losses.tolist()} and gradient norm {grad_norm} was not made; "
-            "a lower --learning-rate may help"
+            f"rank {ranks.rank}: an update with gradient norm {norm} was not made; a lower --learning-rate may help"
         )
     if total:  # with nothing to learn from, momentum alone would move the weights
-        optimizer.step()
-    return losses, grad_norm, int(total)
+        scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    return norm
+
+
+class Report:
+    """What is told of one update: of the squares that it learns from, and of the rollouts taken since the last one."""
+
+    def __init__(self):
+        self.sums = torch.zeros(4, dtype=torch.float64)  # policy loss, value loss, entropy and ratio, over the steps
+        self.samples, self.total = 0, 0.0  # steps of this rank; steps that share the gradient
+        self.squares = self.lag = self.invalid_actions = 0
+        self.episodes: list[tuple[float, int]] = []
+        self.play_seconds = self.wait_seconds = self.held_seconds = self.learn_seconds = 0.0
+
+    def add_rollout(self, played: Played) -> None:
+        self.episodes += played.rollout.episodes
+        self.invalid_actions += played.rollout.invalid_actions
+        self.play_seconds += played.seconds
+        self.wait_seconds += played.waited_seconds
+        self.held_seconds += played.held_seconds
+
+    def add_square(self, sums: Tensor, samples: int, total: float, lag: int) -> None:
+        self.sums += sums
+        self.samples, self.total = self.samples + samples, self.total + total
+        self.squares, self.lag = self.squares + 1, self.lag + lag
+
+    def numbers(self) -> list[float]:
+        """To be summed over the ranks."""
+        returns, lengths = zip(*self.episodes, strict=True) if self.episodes else ((), ())
+        counts = [self.lag / self.squares, self.invalid_actions, len(returns)]
+        return [self.samples, *self.sums.tolist(), *counts, sum(returns), sum(lengths)]
+
+    def metrics(self, samples: float, of_steps: list[float], ranks: int) -> dict[str, float]:
+        """The seconds are this rank's own."""
+        *losses, lag, invalid = of_steps
+        policy_loss, value_loss, entropy, ratio = (number / max(samples, 1) for number in losses)
+        return {
+            "charts/invalid_actions": int(invalid),
+            "charts/policy_lag": lag / ranks,
+            "losses/policy_loss": policy_loss,
+            "losses/value_loss": value_loss,
+            "losses/entropy": entropy,
+            "losses/importance_ratio": ratio,
+            "time/play": self.play_seconds,
+            "time/learn": self.learn_seconds,
+            "time/wait_for_play": self.wait_seconds,
+            "time/hold_play": self.held_seconds,
+        }
 
 
 # --- games, evaluation and video -------------------------------------------------------------------------------------
@@ -839,9 +1217,10 @@ def evaluate_over_ranks(agent, args, greedy: bool, device, stop, ranks) -> tuple
         logits, _ = agent({name: torch.from_numpy(array).to(device) for name, array in observation.items()})
         noise = None if greedy else torch.from_numpy(uniforms(noise_keys, step, len(logits))).to(device)
         action = sample_actions(logits, noise, argument_mask).cpu().numpy()
-        observation, reward, terminated, truncated, _ = envs.step(action)
+        observation, reward, terminated, truncated, info = envs.step(action)
         returns += reward * running
-        running &= ~(terminated | truncated)
+        returns[info["game_restarted"]] = 0  # a game that was lost is no episode: it plays another one
+        running &= ~(terminated | truncated) | info["game_restarted"]
         step += 1
         anyone_plays, stopped = ranks.any(bool(running.any()), bool(stop.requested))
     envs.close()
@@ -892,7 +1271,8 @@ def evaluate_and_film(agent, args, video_path: Path, device, stop, ranks) -> tup
 ALGORITHM = "a2c"  # what a checkpoint is of: other weights would not fit, or mean something else
 # the games and the network: an evaluation takes them from the checkpoint; a resumed run cannot change the fixed ones
 CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")
-FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps", "optimizer", "optimizer_eps")
+FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps", "optimizer", "optimizer_eps", "momentum")
+FIXED_ARGS += ("batch_games", "accumulate", "overlap", "policy_refresh", "max_lag", "reduce_gradients", "precision")
 
 
 @dataclass
@@ -1003,19 +1383,46 @@ def read_to_resume(path: Path, envs: SC2VectorEnv, size: int) -> bytes:
     return path.read_bytes()
 
 
+def schedule_of(args) -> Schedule:
+    games = args.batch_games or args.num_envs
+    return Schedule(args.num_envs // games, args.accumulate, args.policy_refresh, args.overlap, args.max_lag)
+
+
 def check_args(args, ranks) -> None:
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size", "checksum_every"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
-    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3}
+    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3, "batch_games": 0, "accumulate": 1}
+    least |= {"policy_refresh": 1, "max_lag": 0, "ratio_clamp": 1e-6, "rho_clip": 1e-6, "c_clip": 1e-6}
+    least |= {"max_grad_norm": 0.0}
     for name, value in least.items():
-        if getattr(args, name) < value:
+        if getattr(args, name) is not None and getattr(args, name) < value:
             raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
-    batch = ranks.size * args.num_envs * args.num_steps
+    if args.num_envs % (args.batch_games or args.num_envs):
+        raise SystemExit(
+            f"--num-envs {args.num_envs} is no multiple of --batch-games {args.batch_games}: games would be left over"
+        )
+    schedule = schedule_of(args)
+    if schedule.squares % args.accumulate and args.accumulate % schedule.squares:
+        raise SystemExit(
+            f"--accumulate {args.accumulate}: a rollout has {schedule.squares} square batches (--num-envs / "
+            f"--batch-games); give a number that divides these, or a multiple of them"
+        )
+    try:
+        schedule.largest_lag()
+    except ValueError as error:
+        raise SystemExit(
+            f"--max-lag {args.max_lag} cannot be kept: --policy-refresh {args.policy_refresh} and {schedule.squares} "
+            f"square batches a rollout lead to {error}, even where play waits"
+        ) from None
+    rollouts = max(1, args.accumulate // schedule.squares)  # from one possible end to the next
+    batch = ranks.size * args.num_envs * args.num_steps * rollouts
     if args.total_timesteps < batch and not args.evaluate:
+        accumulated = f" x {rollouts} rollouts an update" if rollouts > 1 else ""
         raise SystemExit(
             f"--total-timesteps {args.total_timesteps} is less than one batch ({ranks.size} ranks x {args.num_envs} "
-            f"envs x {args.num_steps} steps = {batch}): ask for at least {batch}, or lower --num-envs or --num-steps"
+            f"envs x {args.num_steps} steps{accumulated} = {batch}): ask for at least {batch}, or lower --num-envs or "
+            f"--num-steps"
         )
     if args.track and not importlib.util.find_spec("wandb"):
         raise SystemExit("--track needs the package wandb: pip install wandb")
@@ -1065,26 +1472,27 @@ def main(args: Args) -> dict:
 def train(args, device, stop, ranks) -> dict:
     folder, checkpoint_path = (path and Path(path) for path in json.loads(ranks.from_first(find_run, args)))
 
-    # the games, the network, the storage; a game's number counts over all ranks
+    # the games, the network, and who plays; a game's number counts over all ranks
     envs = make_envs(args, args.num_envs)
     agent = Agent(envs, args.hidden_size).to(device)
     for tensor in agent.state_dict().values():
         ranks.broadcast(tensor)
-    if args.optimizer == "adam":
-        optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=args.optimizer_eps)
-    else:
-        optimizer = torch.optim.RMSprop(agent.parameters(), lr=args.learning_rate, alpha=0.99, eps=args.optimizer_eps)
+    network, optimizer = network_of(agent, args, device), make_optimizer(args, agent.parameters())
+    scaler = torch.amp.GradScaler(device.type, enabled=args.precision == "fp16")
     env_indices = range(ranks.rank * args.num_envs, (ranks.rank + 1) * args.num_envs)
     noise_keys = np.array(stream_seeds(args.seed, env_indices, ACTION_NOISE), np.uint64)
-    rollout = Rollout(envs, args.num_steps)
+    schedule = schedule_of(args)
+    actor = Actor(args, schedule, envs, agent, noise_keys, device)
     if checkpoint_path:
         checkpoint = from_bytes(ranks.from_first(read_to_resume, checkpoint_path, envs, ranks.size))
-        counters = resume(checkpoint, agent, optimizer)
-        resume_games(checkpoint["ranks"][ranks.rank], envs, rollout)
+        own = checkpoint["ranks"][ranks.rank]
+        counters = resume(checkpoint | own.get("learner", {}), agent, optimizer)
+        scaler.load_state_dict(own["scaler"])
+        actor.resume(own, counters.env_step // args.num_steps)
         ranks.say(f"continues {checkpoint_path}: {counters.global_step:,} of {args.total_timesteps:,} steps are done")
     else:
         counters = Counters()
-        rollout.start_from(envs.reset(seed=stream_seeds(args.seed, env_indices))[0])
+        actor.rollouts[-1].start_from(envs.reset(seed=stream_seeds(args.seed, env_indices))[0])
 
     run, progress = None, None  # of rank 0, which alone writes and shows
     if ranks.first:
@@ -1092,57 +1500,83 @@ def train(args, device, stop, ranks) -> dict:
         config = run_folder.describe(asdict(args), args.exp_name, ranks.size, gpu)
         run = start_run(args, folder, config, counters.global_step if checkpoint_path else None)
         progress = run_folder.ProgressLine(args.total_timesteps)
-    batch = args.num_envs * args.num_steps
+    games = args.num_envs // schedule.squares
+    size = games * args.num_steps
+    batch = size * args.accumulate
     ranks.say(
         f"{ranks.size} rank(s), launcher {ranks.launcher}, backend {ranks.backend}, {device}; run folder {folder}\n"
-        f"an update: {args.num_envs} games x {args.num_steps} steps = {batch} a rank, {batch * ranks.size} in all"
+        f"games: {args.num_envs} a rank, {args.num_envs * ranks.size} in all; an update: {args.accumulate} square(s) "
+        f"of {games} games x {args.num_steps} steps = {batch} a rank, {batch * ranks.size} in all\n"
+        f"steps are learnt from by a policy at most {schedule.largest_lag()} update(s) younger than the one that acted"
     )
-    mean_return, stopped, late = None, False, False
+    argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
+    rows = args.num_steps if device.type == "cuda" else max(1, 64 // games)  # of a piece: a CPU's cache is small
+    report, mean_return, stopped, late = Report(), None, False, False
+    saved_at = counters.update
     clock = time.perf_counter()  # from here on: making the engine and the network is not training
     try:
         # every rank makes the same updates: what ends this loop is the same number, or the same decision, on all
-        while counters.global_step < args.total_timesteps and not stopped and not late:
-            left = 1 - counters.global_step / args.total_timesteps
-            learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
-            ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
+        while report.squares or not (stopped or late or counters.global_step >= args.total_timesteps):
+            number = counters.env_step // args.num_steps
+            report.add_rollout(played := actor.take(number))
+            for k in range(schedule.squares):
+                if args.overlap and k == schedule.begins_after(number + 1):
+                    actor.begin(number + 1, held=k > 0)
+                begun = time.perf_counter()
+                left = 1 - counters.global_step / args.total_timesteps
+                learning_rate = optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
+                ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
+                mine = slice(k * games, (k + 1) * games)
+                square = square_of(played.rollout, mine)
+                acted = passes = [ForwardPass(*(tensor[mine] for tensor in step)) for step in played.passes]
+                if actor.newest:  # another policy may have acted, and kept no graph
+                    passes = passes_of(network, square, argument_mask, args.norm_ent, rows, device)
+                learnt = learn(network, square, acted, passes, args, ent_coef, scaler, device, ranks)
+                report.add_square(*learnt, counters.update - played.version)
+                if report.squares == args.accumulate:
+                    grad_norm = update_weights(agent, optimizer, scaler, size, report.total, args, ranks)
+                    counters.update += 1
+                    actor.refresh(counters.update)
+                report.learn_seconds += time.perf_counter() - begun
+                if report.squares < args.accumulate:
+                    continue
 
-            passes = play(envs, agent, rollout, noise_keys, counters.env_step, device, args.norm_ent)
-            losses, grad_norm, samples = learn(agent, optimizer, rollout, passes, args, ent_coef, device, ranks)
-
-            # what rank 0 reports is about the games of all ranks, and a signal to one rank stops all
-            returns, lengths = zip(*rollout.episodes, strict=True) if rollout.episodes else ((), ())
-            late = ranks.first and 0 < 60 * args.max_training_minutes < counters.training_seconds
-            local = [*losses, rollout.invalid_actions, len(returns), sum(returns), sum(lengths)]
-            local = torch.tensor([*local, bool(stop.requested), late], dtype=torch.float64)
-            *means, invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(local).tolist()
-
-            counters.update += 1
+                # what rank 0 reports is about the games of all ranks, and a signal to one rank stops all
+                late = ranks.first and 0 < 60 * args.max_training_minutes < counters.training_seconds
+                flags = [bool(stop.requested) or stopped, late]
+                numbers = torch.tensor([*report.numbers(), *flags], dtype=torch.float64)
+                samples, *of_steps, episodes, sum_return, sum_length, stopped, late = ranks.sum(numbers).tolist()
+                counters.global_step += int(samples)
+                now = time.perf_counter()
+                counters.training_seconds, clock = counters.training_seconds + now - clock, now
+                if args.reduce_gradients and counters.update % args.checksum_every == 0:
+                    check_equal_weights(agent, ranks)
+                if ranks.first:
+                    metrics = {
+                        "charts/SPS": counters.global_step / counters.training_seconds,
+                        "charts/learning_rate": learning_rate,
+                        "charts/ent_coef": ent_coef,
+                        "losses/grad_norm": grad_norm,
+                        **report.metrics(samples, of_steps, ranks.size),
+                    }
+                    if args.precision == "fp16":
+                        metrics["losses/loss_scale"] = scaler.get_scale()
+                    if episodes:  # before the first episode has ended there is no point, rather than NaN
+                        mean_return, mean_length = sum_return / episodes, sum_length / episodes
+                        metrics |= {"charts/episodic_return": mean_return, "charts/episodic_length": mean_length}
+                    run.log(counters.global_step, counters.training_seconds, metrics)
+                    progress.show(counters.global_step, metrics["charts/SPS"], mean_return)
+                report = Report()
             counters.env_step += args.num_steps
-            counters.global_step += samples
-            now = time.perf_counter()
-            counters.training_seconds, clock = counters.training_seconds + now - clock, now
-            if counters.update % args.checksum_every == 0:
-                check_equal_weights(agent, ranks)
-            if ranks.first:
-                metrics = {
-                    "charts/SPS": counters.global_step / counters.training_seconds,
-                    "charts/learning_rate": learning_rate,
-                    "charts/ent_coef": ent_coef,
-                    "charts/invalid_actions": int(invalid),
-                    "losses/policy_loss": means[0],
-                    "losses/value_loss": means[1],
-                    "losses/entropy": means[2],
-                    "losses/grad_norm": grad_norm,
-                }
-                if episodes:  # before the first episode has ended there is no point, rather than NaN
-                    mean_return, mean_length = sum_return / episodes, sum_length / episodes
-                    metrics |= {"charts/episodic_return": mean_return, "charts/episodic_length": mean_length}
-                run.log(counters.global_step, counters.training_seconds, metrics)
-                progress.show(counters.global_step, metrics["charts/SPS"], mean_return)
-            if counters.update % args.checkpoint_every == 0:
-                save(run, args, counters, agent, optimizer, envs, rollout, ranks)
-        save(run, args, counters, agent, optimizer, envs, rollout, ranks)
-        ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")
+            if not report.squares and counters.update // args.checkpoint_every > saved_at // args.checkpoint_every:
+                saved_at = counters.update
+                save(run, args, counters, agent, optimizer, scaler, actor, ranks)
+        save(run, args, counters, agent, optimizer, scaler, actor, ranks)
+        if args.reduce_gradients:
+            ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")
+        else:
+            for tensor in agent.state_dict().values():  # what is evaluated is rank 0's agent
+                ranks.broadcast(tensor)
         if ranks.first:
             progress.close()
         evaluation, video_file = {}, None
@@ -1162,15 +1596,18 @@ def train(args, device, stop, ranks) -> dict:
         if ranks.first:
             progress.close()
             end_run(args, run)
-        envs.close()
+        actor.close()
     return run.result if ranks.first else {}
 
 
-def save(run, args, counters, agent, optimizer, envs, rollout, ranks) -> None:
-    """Write a checkpoint on rank 0, with the games of all ranks."""
-    games = [from_bytes(data) for data in ranks.gather(to_bytes(save_games(envs, rollout)))]
+def save(run, args, counters, agent, optimizer, scaler, actor, ranks) -> None:
+    """Write a checkpoint on rank 0, with what each rank has of its own."""
+    own = actor.state(counters.env_step // args.num_steps) | {"scaler": scaler.state_dict()}
+    if not args.reduce_gradients:
+        own["learner"] = {"agent": agent.state_dict(), "optimizer": optimizer.state_dict()}
+    of_all = [from_bytes(data) for data in ranks.gather(to_bytes(own))]
     if ranks.first:
-        save_checkpoint(run, args, counters, agent, optimizer, envs, games)
+        save_checkpoint(run, args, counters, agent, optimizer, actor.envs, of_all)
 
 
 def evaluate_checkpoint(args, device, stop, ranks) -> dict:

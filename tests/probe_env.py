@@ -3,6 +3,9 @@
 `gym.make_vec("probe_env:ProbeTruncation-v0", num_envs=8)`: every step gives a reward of 1, whatever is done. With a
 discount of 0.9 the value of a state is 10 where the episode is cut (truncation) and 1 + 0.9 + ... to the end where it
 ends (termination). The step that resets a finished game gives no reward.
+
+With `counts`, the reward tells which transition it is of: 1,000 times the game's number, and how many steps it has
+behind it. With `restarts`, every other game is lost after two steps of each episode, as a real game that crashed.
 """
 
 import gymnasium as gym
@@ -22,8 +25,9 @@ class Probe(VectorEnv):
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": [], "render_fps": 3}
 
-    def __init__(self, num_envs=1, terminates=False, truncates=False, lengths=None, broken="", **_keywords):
-        self.num_envs, self.terminates, self.truncates, self.broken = num_envs, terminates, truncates, broken
+    def __init__(self, num_envs=1, terminates=False, truncates=False, lengths=None, **settings):
+        self.num_envs, self.terminates, self.truncates = num_envs, terminates, truncates
+        self.broken, self.counts, self.restarts = (settings.get(name) for name in ("broken", "counts", "restarts"))
         lengths = LENGTH if lengths is None else np.resize(lengths, num_envs)
         self.lengths = np.broadcast_to(lengths, (num_envs,))
         self.action_set = ActionSet(FUNCTIONS, (16, 16), (16, 16))
@@ -41,12 +45,14 @@ class Probe(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.age = np.zeros(num_envs, np.int64)
         self.ended = np.zeros(num_envs, bool)
+        self.restarted = np.zeros(num_envs, bool)
+        self.played = np.zeros(num_envs, np.int64)  # steps of each game, resets not counted
         self.steps = 0
         self.seeds = None
 
     def reset(self, *, seed=None, options=None, out=None):
         self.seeds = seed
-        self.age[:], self.ended[:], self.steps = 0, False, 0
+        self.age[:], self.ended[:], self.restarted[:], self.played[:], self.steps = 0, False, False, 0, 0
         return self._observe(out), self._info()
 
     def step(self, actions, out=None):
@@ -56,10 +62,16 @@ class Probe(VectorEnv):
         self.age = np.where(resets, 0, self.age + 1)
         reward = np.where(resets, 0.0, 1.0)
         self.ended = self.age >= self.lengths
+        self.played += ~resets
+        if self.counts:
+            reward = np.where(resets, 0.0, 1000.0 * np.arange(self.num_envs) + self.played)
         if self.broken == "reward" and self.steps == 7:
             reward[1] = np.nan
         terminated = self.ended & self.terminates
         truncated = self.ended & self.truncates
+        if self.restarts:
+            self.restarted = (self.age == 2) & (np.arange(self.num_envs) % 2 == 1) & (self.steps < 9)
+            truncated, self.ended = truncated | self.restarted, self.ended | self.restarted
         return self._observe(out), reward, terminated, truncated, self._info()
 
     def _observe(self, out):
@@ -80,15 +92,21 @@ class Probe(VectorEnv):
 
     def _info(self):
         invalid = np.zeros(self.num_envs, bool)
-        return {"invalid_action": invalid, "episode_return": self.age.astype(float), "episode_length": self.age.copy()}
+        return {
+            "invalid_action": invalid,
+            "episode_return": self.age.astype(float),
+            "episode_length": self.age.copy(),
+            "game_restarted": self.restarted.copy(),
+        }
 
     def get_state(self):
-        return np.concatenate([[self.steps], self.age, self.ended]).astype(np.int64).tobytes()
+        return np.concatenate([[self.steps], self.age, self.ended, self.played]).astype(np.int64).tobytes()
 
     def set_state(self, state):
         numbers = np.frombuffer(state, np.int64)
         self.steps = int(numbers[0])
-        self.age, self.ended = numbers[1 : 1 + self.num_envs].copy(), numbers[1 + self.num_envs :].astype(bool)
+        self.age, ended, self.played = numbers[1:].reshape(3, self.num_envs).copy()
+        self.ended = ended.astype(bool)
 
 
 def _register(name, **settings):
@@ -102,3 +120,5 @@ _register("ProbeLengths-v0", terminates=True, lengths=(1, 9))
 _register("ProbeNanReward-v0", truncates=True, broken="reward")
 _register("ProbeInfiniteObservation-v0", truncates=True, broken="observation")
 _register("ProbeNoLegalFunction-v0", truncates=True, broken="mask")
+_register("ProbeCounts-v0", terminates=True, lengths=(1, 2, 3, 5, 8, 13), counts=True)
+_register("ProbeRestarts-v0", terminates=True, lengths=(4, 6), restarts=True)
