@@ -690,22 +690,24 @@ class Learner:
         counts = [[int(rollout.valid[steps, games].sum()) for steps in parts] for parts in epochs]
         totals = self.ranks.sum(torch.tensor(counts, dtype=torch.float64))
         sums, norms = torch.zeros(6, dtype=torch.float64), []
-        for number, (parts, of_all) in enumerate(zip(epochs, totals.tolist(), strict=True), 1):
+        made = 0
+        for parts, of_all in zip(epochs, totals.tolist(), strict=True):
             of_epoch = torch.zeros_like(sums)
             for steps, total in zip(parts, of_all, strict=True):
                 self.optimizer.zero_grad()
                 of_epoch += self.add_gradient(rollout, steps, targets, unit, ent_coef)
                 norms.append(self.step(steps.size, total))
             sums += self.ranks.sum(of_epoch)
+            made += 1
             # every rank goes on or none: one that stopped alone would leave the others waiting for it, or they would
             # average gradients of different minibatches
             if self.args.target_kl is not None and of_epoch[4] > self.args.target_kl * sum(of_all):
                 break
         names = ("policy_loss", "value_loss", "entropy", "old_approx_kl", "approx_kl", "clipfrac")
-        means = (sums / totals[:number].sum().clamp(min=1)).tolist()
+        means = (sums / totals[:made].sum().clamp(min=1)).tolist()
         metrics = {f"losses/{name}": mean for name, mean in zip(names, means, strict=True)}
         metrics |= {"losses/grad_norm": float(np.mean(norms)), "losses/explained_variance": explained_variance}
-        return metrics, int(sum(totals[0].tolist())), number
+        return metrics, int(totals[0].sum()), made
 
     @torch.no_grad()
     def targets(self, rollout: Rollout, passes) -> tuple[Targets, float, float]:
