@@ -706,13 +706,15 @@ class Learner:
         names = ("policy_loss", "value_loss", "entropy", "old_approx_kl", "approx_kl", "clipfrac")
         means = (sums / totals[:made].sum().clamp(min=1)).tolist()
         metrics = {f"losses/{name}": mean for name, mean in zip(names, means, strict=True)}
-        metrics |= {"losses/grad_norm": float(np.mean(norms)), "losses/explained_variance": explained_variance}
+        metrics["losses/grad_norm"] = float(np.mean(norms))
+        if explained_variance is not None:
+            metrics["losses/explained_variance"] = explained_variance
         return metrics, int(totals[0].sum()), made
 
     @torch.no_grad()
-    def targets(self, rollout: Rollout, passes) -> tuple[Targets, float, float]:
+    def targets(self, rollout: Rollout, passes) -> tuple[Targets, float, float | None]:
         """The targets, with advantages normalised over all ranks; the unit that errors of the value count in; and the
-        share of the returns' variance that the values explain."""
+        share of the returns' variance that the values explain, None where all returns are equal."""
         args = self.args
         log_prob, value = (torch.stack([getattr(step, name) for step in passes]) for name in ("log_prob", "value"))
         last_value = self.network(rollout.observe(-1, self.device))[1]
@@ -730,7 +732,7 @@ class Learner:
         if args.norm_adv and total > 1:
             advantage = (advantage - mean) / (variance**0.5 + 1e-8)
         unit = max(1.0, square**0.5) if args.norm_value_loss else 1.0
-        explained_variance = 1 - variance / return_variance if return_variance else math.nan
+        explained_variance = 1 - variance / return_variance if return_variance else None
         return Targets(log_prob, value, returns, advantage, valid), unit, explained_variance
 
     def add_gradient(self, rollout: Rollout, steps: np.ndarray, targets: Targets, unit: float, ent_coef) -> Tensor:
@@ -1097,9 +1099,8 @@ def train(args, device, stop, ranks) -> dict:
         # every rank makes the same updates: what ends this loop is the same number, or the same decision, on all
         while counters.global_step < args.total_timesteps and not stopped and not late:
             left = 1 - counters.global_step / args.total_timesteps
-            learning_rate = learner.optimizer.param_groups[0]["lr"] = args.learning_rate * (
-                left if args.anneal_lr else 1
-            )
+            learning_rate = args.learning_rate * (left if args.anneal_lr else 1)
+            learner.optimizer.param_groups[0]["lr"] = learning_rate
             ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
             begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The A2C files in one process: their mathematics against slow loops, and what a run leaves behind."""
+"""The algorithm files in one process: their mathematics against slow loops, and what a run leaves behind."""
 
 import contextlib
 import importlib.machinery
@@ -12,18 +12,19 @@ import sys
 import time
 import types
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sc2_envs import run_folder, video
 
 ALGORITHMS = Path(__file__).resolve().parent.parent / "algorithms"
-FILES = ("a2c_sc2", "a2c_sc2_multigpu")
+FILES = sorted(path.stem for path in ALGORITHMS.glob("*.py"))
 
 
 def load(name):
@@ -34,9 +35,9 @@ def load(name):
     return module
 
 
-a2c = load("a2c_sc2")
-multi = load("a2c_sc2_multigpu")
-both = pytest.mark.parametrize("module", [a2c, multi], ids=FILES)
+MODULES = {name: load(name) for name in FILES}
+a2c, multi = MODULES["a2c_sc2"], MODULES["a2c_sc2_multigpu"]  # for what is word for word the same in the others
+every_file = pytest.mark.parametrize("module", MODULES.values(), ids=FILES)
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +150,7 @@ def probe_value(module, tmp_path, env_id):
     return values
 
 
-@both
+@every_file
 @pytest.mark.parametrize(
     ("env_id", "expected"),
     [
@@ -462,7 +463,7 @@ def test_gradient_in_pieces_is_that_of_the_whole(unit):
     torch.testing.assert_close(pieces, whole, rtol=1e-4, atol=1e-6)
 
 
-@both
+@every_file
 @pytest.mark.parametrize(
     ("env_id", "problem"),
     [
@@ -481,7 +482,7 @@ def test_bad_numbers_stop_where_they_come_from(module, tmp_path, env_id, problem
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
 
-@both
+@every_file
 def test_an_update_that_is_not_finite_is_not_made(module, tmp_path, monkeypatch):
     agents = []
 
@@ -501,7 +502,7 @@ def test_an_update_that_is_not_finite_is_not_made(module, tmp_path, monkeypatch)
 # ---- runs --------------------------------------------------------------------------------------------------------
 
 
-@both
+@every_file
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -511,19 +512,22 @@ def test_an_update_that_is_not_finite_is_not_made(module, tmp_path, monkeypatch)
         ({"screen_size": 8}, "--screen-size 8: it has to be at least 16"),
         ({"eval_episodes": -1}, "--eval-episodes -1: it has to be at least 0"),
         ({"checkpoint_every": 0}, "--checkpoint-every 0"),
+        ({"num_minibatches": 999}, "--num-minibatches 999 is more than --num-steps 5"),
         ({"env_id": "SC2MoveToBecon-v0"}, "SC2MoveToBecon-v0.*SC2MoveToBeacon-v0"),
         ({"resume": "nowhere.pt"}, "--resume nowhere.pt: there is no such file"),
         ({"evaluate": "nowhere.pt"}, "nowhere.pt: there is no such file"),
     ],
 )
 def test_impossible_arguments_are_refused_before_games_start(module, tmp_path, monkeypatch, changes, message):
+    if not changes.keys() <= {field.name for field in fields(module.Args)}:
+        pytest.skip(f"it has no such argument: {list(changes)}")
     monkeypatch.setattr(module, "make_envs", lambda *arguments: pytest.fail("games were started"))
     with pytest.raises(SystemExit, match=message):
         module.main(small(module, tmp_path, **changes))
     assert not list(tmp_path.iterdir())
 
 
-@both
+@every_file
 def test_tracking_needs_its_package(module, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -547,7 +551,7 @@ class Wandb(types.ModuleType):
         self.calls.append(("finish",))
 
 
-@both
+@every_file
 @pytest.mark.parametrize("fails", [False, True])
 def test_tracking_ends_with_the_run_also_with_one_that_fails(module, tmp_path, monkeypatch, fails):
     wandb = Wandb()
@@ -560,16 +564,18 @@ def test_tracking_ends_with_the_run_also_with_one_that_fails(module, tmp_path, m
     assert wandb.calls == [("init", "run", 7), ("finish",)]
 
 
-@both
+@every_file
 def test_one_game_and_one_step(module, tmp_path):
     args = small(module, tmp_path, num_envs=1, num_steps=1, total_timesteps=4)
+    if hasattr(args, "num_minibatches"):
+        args.num_minibatches = 1
     result = module.main(args)
     assert result["status"] == "finished" and result["env_steps"] == 4
     lines = metrics(tmp_path / "run")
     assert len(lines) == 4 and all(math.isfinite(value) for line in lines for value in line.values())
 
 
-@both
+@every_file
 def test_run_folder(module, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -631,7 +637,7 @@ def test_a_run_is_not_overwritten(tmp_path):
         a2c.main(small(a2c, tmp_path))
 
 
-@both
+@every_file
 def test_two_runs_of_a_seed_are_equal_and_of_two_seeds_are_not(module, tmp_path):
     weights = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -663,7 +669,32 @@ def interrupt_after(module, monkeypatch, updates):
     monkeypatch.setattr(module, "play", play)
 
 
-@both
+def board(folder, tag):
+    """A curve as TensorBoard shows it, by step."""
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {event.step: event.value for event in events.Scalars(tag)}
+
+
+@every_file
+def test_learning_rate_falls_from_the_whole_to_nearly_nothing(module, tmp_path, monkeypatch):
+    """As TensorBoard shows it, also where the run was stopped and resumed at half."""
+    changes = {"env_id": "probe_env:ProbeTruncation-v0", "total_timesteps": 15 * 40, "learning_rate": 0.25}
+    with monkeypatch.context() as patch:
+        interrupt_after(module, patch, 20)
+        module.main(small(module, tmp_path, **changes))
+    module.main(small(module, tmp_path, resume="auto", **changes))
+    rates = board(tmp_path / "run", "charts/learning_rate")
+    steps = sorted(rates)
+    assert rates[steps[0]] == 0.25
+    taken = [0, *steps[:-1]]  # what had been learnt from when the rate was chosen
+    for step, before in zip(steps, taken, strict=True):
+        assert rates[step] == pytest.approx(0.25 * (1 - before / changes["total_timesteps"]), rel=1e-5)
+    assert 0 < rates[steps[-1]] < 0.05 * 0.25
+    assert min(abs(rates[step] - 0.125) for step in steps) < 0.005
+
+
+@every_file
 def test_a_resumed_run_is_the_unbroken_one(module, tmp_path, monkeypatch):
     changes = {"num_steps": 50, "total_timesteps": 150 * 10, "learning_rate": 1e-3}
     straight = module.main(small(module, tmp_path, run_name="straight", **changes))
@@ -749,7 +780,7 @@ def test_resume_auto_finds_the_newest_unfinished_run(tmp_path):
     assert find("new") is None
 
 
-@both
+@every_file
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -767,7 +798,7 @@ def test_a_run_cannot_go_on_as_another(module, tmp_path, change, message):
     assert Path(path).read_bytes() == before
 
 
-@both
+@every_file
 def test_a_run_has_nothing_left_to_do_with_fewer_steps_than_it_has(module, tmp_path):
     path = module.main(small(module, tmp_path))["checkpoint"]
     with pytest.raises(SystemExit, match=r"has \d+ steps already, --total-timesteps 100 leaves nothing to do"):
@@ -780,17 +811,19 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
         run_folder.read_checkpoint(tmp_path / "notes.pt")
 
 
-@both
+@every_file
 @pytest.mark.parametrize("use", ["evaluate", "resume"])
-@pytest.mark.parametrize("made_by", ["ppo", None])
+@pytest.mark.parametrize("made_by", ["another", None])
 def test_a_checkpoint_of_another_algorithm_is_refused_and_both_are_named(module, tmp_path, use, made_by):
     path = module.main(small(module, tmp_path, total_timesteps=15))["checkpoint"]
     checkpoint = torch.load(path, weights_only=True)
-    assert checkpoint.pop("algorithm") == "a2c"
+    assert checkpoint.pop("algorithm") == module.ALGORITHM
     checkpoint["args"] = {"env_id": "SC2MoveToBeacon-v0"}  # none of those that are read next
     torch.save(checkpoint | ({"algorithm": made_by} if made_by else {}), path)
     named = made_by or "an algorithm that it does not name"
-    with pytest.raises(SystemExit, match=rf"is a checkpoint of {named}; {module.__name__}.py takes those of a2c only"):
+    with pytest.raises(
+        SystemExit, match=rf"is a checkpoint of {named}; {module.__name__}.py takes .* {module.ALGORITHM} only"
+    ):
         module.main(small(module, tmp_path, **{use: path}))
 
 
@@ -813,7 +846,7 @@ def test_a_failed_video_does_not_lose_the_evaluation(tmp_path, monkeypatch, caps
     assert "no video: the disk is full" in capsys.readouterr().err
 
 
-@both
+@every_file
 def test_a_resumed_run_takes_another_learning_rate_and_more_steps(module, tmp_path, capsys):
     path = module.main(small(module, tmp_path, anneal_lr=False))["checkpoint"]
     changes = {"anneal_lr": False, "learning_rate": 1e-5, "total_timesteps": 400}
@@ -837,16 +870,15 @@ def test_another_engine_is_refused_for_resuming_and_a_warning_for_evaluating(tmp
     assert "warning" in capsys.readouterr().err
 
 
-@both
+@every_file
 def test_evaluation_of_a_checkpoint_repeats_that_of_the_run(module, tmp_path):
     trained = module.main(small(module, tmp_path, eval_episodes=4))
     again = module.main(small(module, tmp_path, eval_episodes=4, evaluate=trained["checkpoint"]))
     assert again["evaluation"] == trained["evaluation"]
-    other = a2c if module is multi else multi
-    assert (
-        other.main(small(other, tmp_path, eval_episodes=4, evaluate=trained["checkpoint"]))["evaluation"]
-        == (trained["evaluation"])
-    )
+    for other in MODULES.values():
+        if other is not module and other.ALGORITHM == module.ALGORITHM:
+            again = other.main(small(other, tmp_path, eval_episodes=4, evaluate=trained["checkpoint"]))
+            assert again["evaluation"] == trained["evaluation"]
 
 
 def test_evaluation_counts_every_game_once_and_long_episodes_too():
