@@ -675,16 +675,16 @@ class Learner:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=args.precision == "fp16")
         self.value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
 
-    def learn(self, rollout: Rollout, passes, epoch: int, ent_coef: float) -> tuple[dict[str, float], int, int]:
-        """One update: some epochs over the rollouts of all ranks. `epoch` is how many the run has made before.
+    def learn(self, rollout: Rollout, passes, update: int, ent_coef: float) -> tuple[dict[str, float], int, int]:
+        """Update number `update`: some epochs over the rollouts of all ranks.
 
         Returns:
             The metrics of the losses, means over all steps of all ranks and epochs; the number of steps of all ranks;
             and that of epochs.
         """
         targets, unit, explained_variance = self.targets(rollout, passes)
-        shape = len(rollout.reward), self.args.num_minibatches
-        epochs = [minibatches(self.shuffle_keys, epoch + k, *shape) for k in range(self.args.update_epochs)]
+        shape, first = (len(rollout.reward), self.args.num_minibatches), update * self.args.update_epochs
+        epochs = [minibatches(self.shuffle_keys, first + k, *shape) for k in range(self.args.update_epochs)]
         # how many steps count in each minibatch is known before: one collective sums them all over the ranks
         games = np.arange(rollout.reward.shape[1])
         counts = [[int(rollout.valid[steps, games].sum()) for steps in parts] for parts in epochs]
@@ -888,7 +888,6 @@ class Counters:
     """How far a run is."""
 
     update: int = 0
-    epoch: int = 0  # over all updates: they count the noise that shuffles the steps
     env_step: int = 0  # steps of each game, resets included: they count the action noise
     global_step: int = 0  # steps learnt from, of all games together
     training_seconds: float = 0.0  # without compilation and evaluation
@@ -1107,7 +1106,7 @@ def train(args, device, stop, ranks) -> dict:
             with torch.no_grad():
                 passes = play(envs, learner.network, rollout, noise_keys, counters.env_step, device, args.norm_ent)
             played = time.perf_counter()
-            losses, samples, epochs = learner.learn(rollout, passes, counters.epoch, ent_coef)
+            losses, samples, epochs = learner.learn(rollout, passes, counters.update, ent_coef)
             learnt = time.perf_counter()
 
             # what rank 0 reports is about the games of all ranks, and a signal to one rank stops all
@@ -1117,7 +1116,6 @@ def train(args, device, stop, ranks) -> dict:
             invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(torch.tensor(local).double()).tolist()
 
             counters.update += 1
-            counters.epoch += epochs
             counters.env_step += args.num_steps
             counters.global_step += samples
             now = time.perf_counter()

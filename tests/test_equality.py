@@ -53,7 +53,6 @@ else:
     optimizer = algorithm.make_optimizer(args, agent.parameters())
     scaler = torch.amp.GradScaler("cpu", enabled=False)
 
-epoch = 0
 for k in range(int(updates)):
     rollout.valid = recorded["valid"][k, :, mine].numpy()
     total_steps = recorded["valid"][k].sum()
@@ -63,8 +62,7 @@ for k in range(int(updates)):
             for t in range(len(rollout.reward)):
                 value = agent(rollout.observe(t, "cpu"))[1]
                 passes.append(algorithm.ForwardPass(behaviour[t], torch.zeros_like(value), value))
-        _, samples, epochs = learner.learn(rollout, passes, epoch, args.ent_coef)
-        epoch += epochs
+        _, samples, _ = learner.learn(rollout, passes, k, args.ent_coef)
     else:
         acted = [algorithm.ForwardPass(row, row, row) for row in behaviour]
         passes = algorithm.passes_of(agent, rollout, mask, args.norm_ent, 1, cpu)

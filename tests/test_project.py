@@ -290,13 +290,15 @@ def test_dangerous_loads_are_seen(call, dangerous):
 # The pieces that several algorithm files need in the very same form. A file may have what else it wants in a form of
 # its own, also under a name that another file has.
 SHARED = {
+    "the ranks": ("Ranks", "find_ranks", "to_bytes", "from_bytes", "average_gradients", "check_equal_weights"),
     "random streams": ("TRAINING", "ACTION_NOISE", "EVALUATION", "EVALUATION_NOISE", "stream_seeds", "uniforms"),
     "the network": ("layer_init", "Planes", "Agent"),
     "the action": ("sample_index", "given_function", "sample_actions", "log_prob_and_entropy"),
     "play": ("Rollout", "ForwardPass", "play", "check_rows"),
     "the loss": ("n_step_returns",),
-    "games and evaluation": ("EVALUATION_METRICS", "env_keywords", "make_envs", "film"),
-    "the run folder": ("start_run", "end_run"),
+    "precision": ("network_of",),
+    "games and evaluation": ("EVALUATION_METRICS", "env_keywords", "make_envs", "evaluate_over_ranks", "film"),
+    "the run folder": ("start_run", "end_run", "find_run"),
     "checkpoints": (
         "CHECKPOINT_ARGS",
         "Counters",
@@ -304,9 +306,14 @@ SHARED = {
         "resume_games",
         "save_checkpoint",
         "read_checkpoint",
+        "read_to_evaluate",
+        "read_to_resume",
         "resume",
     ),
+    "arguments": ("check_equal_args",),
 }
+# The same for the files of several ranks; those of one process have shorter forms under these names.
+SHARED_OVER_RANKS = ("evaluate_and_film", "main", "evaluate_checkpoint")
 OWN = {"ALGORITHM"}  # equal in the files of one algorithm, and another in those of another
 SHARED_NAMES = [name for names in SHARED.values() for name in names]
 
@@ -331,10 +338,12 @@ def definitions(source: str) -> dict[str, str]:
 def versions(name: str) -> dict[str, str]:
     """The definitions of a name in the algorithm files, by file."""
     files = {path.name: definitions(path.read_text(encoding="utf-8")) for path in ALGORITHMS}
+    if name in SHARED_OVER_RANKS:
+        files = {file: names for file, names in files.items() if "Ranks" in names}
     return {file: names[name] for file, names in files.items() if name in names}
 
 
-@pytest.mark.parametrize("name", SHARED_NAMES)
+@pytest.mark.parametrize("name", [*SHARED_NAMES, *SHARED_OVER_RANKS])
 def test_shared_piece_is_word_for_word_the_same_wherever_it_stands(name):
     found = versions(name)
     assert len(found) >= 2, f"{name} stands in {list(found)} only: has it been renamed? Then rename it in SHARED too"
@@ -346,7 +355,7 @@ def test_shared_piece_is_word_for_word_the_same_wherever_it_stands(name):
 def test_what_is_the_same_everywhere_is_in_the_table_of_shared_pieces():
     """So that a copy is held to its original from the day on which it is made."""
     names = {name for path in ALGORITHMS for name in definitions(path.read_text(encoding="utf-8"))}
-    for name in sorted(names - set(SHARED_NAMES) - OWN):
+    for name in sorted(names - {*SHARED_NAMES, *SHARED_OVER_RANKS} - OWN):
         found = versions(name)
         assert len(found) < 2 or len(set(found.values())) > 1, f"{name} is the same in {list(found)}: add it to SHARED"
 
