@@ -17,6 +17,7 @@ import torch
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALGORITHMS = REPOSITORY / "algorithms"
 FILE = ALGORITHMS / "a2c_sc2_multigpu.py"
+FILES = [path for path in sorted(ALGORITHMS.glob("*.py")) if "class Ranks" in path.read_text(encoding="utf-8")]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 TIME_OUT = 200.0  # seconds for a job that takes ten alone on the machine
 
@@ -123,8 +124,8 @@ def flags(tmp_path, **changes):
     return ["--no-capture-video", *(word for name, value in settings.items() for word in (f"--{name}", value))]
 
 
-def torchrun(tmp_path, ranks=2, launcher=("--standalone",), variables=None, **changes):
-    command = [*TORCHRUN, *launcher, f"--nproc-per-node={ranks}", FILE, *flags(tmp_path, **changes)]
+def torchrun(tmp_path, ranks=2, launcher=("--standalone",), variables=None, file=FILE, **changes):
+    command = [*TORCHRUN, *launcher, f"--nproc-per-node={ranks}", file, *flags(tmp_path, **changes)]
     return Job(command, **(variables or {}))
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from jobs import (
     FILE,
+    FILES,
     MARKS,
     TIME_OUT,
     TORCHRUN,
@@ -437,13 +438,25 @@ AGAIN = {"resume": "auto", "checkpoint_every": 1, "total_timesteps": 6 * 60 * 8,
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    """Folder of the run that the others are compared with."""
-    folder = tmp_path_factory.mktemp("unbroken")
-    with torchrun(folder, **AGAIN) as job:
-        code, output = job.end()
-    assert code == 0, output
-    return folder / "run"
+def unbroken_runs(tmp_path_factory):
+    """Folders of the runs that the others are compared with, by algorithm file; each is made when it is asked for."""
+    runs = {}
+
+    def run(file=FILE):
+        if file not in runs:
+            folder = tmp_path_factory.mktemp("unbroken")
+            with torchrun(folder, file=file, **AGAIN) as job:
+                code, output = job.end()
+            assert code == 0, output
+            runs[file] = folder / "run"
+        return runs[file]
+
+    return run
+
+
+@pytest.fixture
+def unbroken(unbroken_runs):
+    return unbroken_runs()
 
 
 def assert_same_run(folder, unbroken):
@@ -454,9 +467,9 @@ def assert_same_run(folder, unbroken):
     assert all(torch.equal(one["agent"][name], other["agent"][name]) for name in one["agent"])
     for mine, theirs in zip(one["ranks"], other["ranks"], strict=True):
         assert torch.equal(mine["envs"], theirs["envs"])
-    clocks = ("training_seconds", "charts/SPS")
+    clocks = ("training_seconds", "charts/SPS", "time/")
     curves = [
-        [{name: value for name, value in line.items() if name not in clocks} for line in metrics(run)]
+        [{name: value for name, value in line.items() if not name.startswith(clocks)} for line in metrics(run)]
         for run in (unbroken, folder)
     ]
     assert curves[0] == curves[1]
@@ -513,10 +526,11 @@ def test_torchrun_starts_the_ranks_of_two_nodes_again(tmp_path, unbroken):
 
 
 @SLOW
-def test_a_job_that_was_killed_goes_on_as_if_it_had_not(tmp_path, unbroken):
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_job_that_was_killed_goes_on_as_if_it_had_not(tmp_path, unbroken_runs, file):
     """All of it, and once more, with a checkpoint every second update: no more than those since it are repeated."""
     folder = tmp_path / "run"
-    settings = AGAIN | {"checkpoint_every": 2}
+    settings = AGAIN | {"checkpoint_every": 2, "file": file}
     for after in (3, 5):
         with torchrun(tmp_path, **settings) as job:
             wait_for(job, lambda number=after: len(metrics(folder)) >= number)
@@ -532,7 +546,7 @@ def test_a_job_that_was_killed_goes_on_as_if_it_had_not(tmp_path, unbroken):
     with torchrun(tmp_path, **settings) as job:
         code, output = job.end()
     assert code == 0, output
-    assert_same_run(folder, unbroken)
+    assert_same_run(folder, unbroken_runs(file))
 
 
 @SLOW
