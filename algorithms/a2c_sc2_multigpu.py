@@ -16,25 +16,19 @@ Docs: docs/algorithms/a2c.md
 """
 
 import copy
-import ctypes
 import hashlib
 import importlib.util
 import io
 import json
 import math
 import os
-import queue
-import re
-import secrets
-import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -48,7 +42,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, run_folder, video
+from sc2_envs import SC2VectorEnv, rendezvous, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION, compile_engine
 from sc2_envs.features import Layer
@@ -214,76 +208,18 @@ class Ranks:
         """Meet the other ranks. NCCL carries GPUs' tensors where each rank has a GPU of its own, Gloo all else."""
         if self.size == 1:  # it needs nobody, and no PyTorch that could talk
             return
-        timeout, self.patience = timedelta(minutes=timeout_minutes), min(5.0, 15 * timeout_minutes)
+        self.patience = min(5.0, 15 * timeout_minutes)  # seconds, to find out who is lost
         gpu = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else f"none, rank {self.rank}"
-        try:
-            store = self.open_store(timedelta(minutes=join_minutes))
-            self.store, gpus = within(60 * join_minutes + self.patience, self.meet, store, gpu, 60 * join_minutes)
-        except (RuntimeError, TimeoutError) as error:
-            raise SystemExit(f"rank {self.rank} has lost rank 0 of {self.size} while they met: {error}") from None
+        self.meeting = rendezvous.Meeting(self.rank, self.size, self.address, self.port, self.launcher)
+        gpus = len(set(self.meeting.hold(gpu, join_minutes)))
         self.backend = "gloo"
         if device.type == "cuda" and dist.is_nccl_available():
             if gpus == self.size:
                 self.backend = "cpu:gloo,cuda:nccl"
             else:
                 self.say(f"{self.size} ranks share {gpus} GPU(s): Gloo carries their tensors instead of NCCL")
-        dist.init_process_group(self.backend, store=self.store, rank=self.rank, world_size=self.size, timeout=timeout)
-
-    def open_store(self, timeout: timedelta):
-        """Where the ranks leave each other notes: a file, torchrun's own store, or one that rank 0 serves."""
-        self.file, self.serves = self.address.removeprefix("file://"), False
-        if self.file != self.address:
-            if not Path(self.file).is_absolute() or not Path(self.file).parent.is_dir():
-                raise SystemExit(
-                    f"{self.address}: it has to be file:// and the full path of a file; its folder has to exist"
-                )
-            return dist.FileStore(self.file, self.size)
-        self.file, where = "", f"{self.address}:{self.port}"
-        agents = self.launcher == "torchrun" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        self.serves = self.first and not agents
-        here = {}
-        try:
-            # only this machine needs to reach it where rank 0 has no other address; AWS Batch just does not tell it
-            if self.serves and self.address in ("127.0.0.1", "localhost") and self.launcher != "AWS Batch":
-                here = {"master_listen_fd": socket.create_server(("127.0.0.1", self.port)).detach()}
-            return dist.TCPStore(self.address, self.port, None, self.serves, timeout, False, **here)
-        except (OSError, RuntimeError) as error:
-            if self.serves:
-                raise SystemExit(f"rank 0 cannot serve at {where}: {error}; is another job using this port?") from None
-            raise SystemExit(f"rank {self.rank} found no rank 0 at {where} in {timeout}: {error}") from None
-
-    def meet(self, store, gpu: str, patience: float):
-        """A part of the store that no earlier attempt of the job has used, and the number of GPUs.
-
-        torchrun's store lives on when it starts the ranks again, and not all start again at the same moment. So rank 0
-        opens a meeting under a new name, and begins it when all have come; who finds one begun without it goes on
-        looking.
-        """
-        me = f"{secrets.token_hex(8)} {gpu}"
-        outdated = f"{self.file} is the file of an earlier job: --master-addr needs a new name for each job"
-        ends, meeting, place, begun = time.monotonic() + patience, b"", None, False
-        keys = [f"rank {rank}" for rank in range(self.size)]
-        if self.first:
-            if self.file and store.check(["meeting"]):
-                store.set("outdated", "")
-                raise SystemExit(outdated)
-            store.set("meeting", secrets.token_hex(8))
-        while time.monotonic() < ends:
-            if store.check(["meeting"]) and (newest := store.get("meeting")) != meeting:
-                meeting, place = newest, dist.PrefixStore(newest.decode(), store)
-                place.set(f"rank {self.rank}", me)
-            if self.first and place.check(keys):
-                place.set("begun", "\n".join(place.get(key).decode() for key in keys))
-            if begun := bool(place) and place.check(["begun"]):
-                present = place.get("begun").decode().splitlines()
-                if me in present:
-                    return place, len({line.split(" ", 1)[1] for line in present})
-            if self.file and (begun or store.check(["outdated"])):
-                raise SystemExit(outdated)
-            time.sleep(0.05)
-        absent = [rank for rank, key in enumerate(keys) if place and not begun and not place.check([key])] or [0]
-        who = ", ".join(map(str, absent))
-        raise SystemExit(f"rank {self.rank} has waited {timedelta(seconds=patience)} for rank {who} of {self.size}")
+        place = {"store": self.meeting.store, "rank": self.rank, "world_size": self.size}
+        dist.init_process_group(self.backend, **place, timeout=timedelta(minutes=timeout_minutes))
 
     def together(self, collective, tensor: Tensor, *arguments) -> Tensor:
         """A collective of torch.distributed on a tensor, in place; nothing for a rank that is alone."""
@@ -293,36 +229,19 @@ class Ranks:
         try:
             collective(here, *arguments)
         except RuntimeError as error:
-            raise ConnectionError(f"rank {self.rank} has lost {self.find_lost()}: {error}") from None
+            lost = self.meeting.find_lost(self.hang_up, self.patience)
+            raise ConnectionError(f"rank {self.rank} has lost {lost}: {error}") from None
         return tensor if here is tensor else tensor.copy_(here)
 
-    def find_lost(self) -> str:
-        """The ranks that died or hang. Each that finds a collective broken hangs up, which breaks it for all others,
-        and says so in the store; those that do not say so within some seconds are lost."""
-        lost = []
+    def hang_up(self) -> None:
+        # NCCL would wait for ranks that may have died; the end of the process does it too
+        if self.backend == "gloo" and dist.is_initialized():
+            dist.destroy_process_group()
 
-        def ask() -> None:
-            self.store.set(f"rank {self.rank} is left", "")
-            if self.backend == "gloo":  # NCCL would wait for the lost
-                dist.destroy_process_group()
-            ends = time.monotonic() + self.patience
-            while time.monotonic() < ends:
-                lost[:] = [rank for rank in range(self.size) if not self.store.check([f"rank {rank} is left"])]
-                if not lost:
-                    return
-                time.sleep(0.05)
-            self.store.set(f"rank {self.rank} knows", "")
-            # the store goes with the rank that serves it: it leaves last
-            left = [f"rank {rank} knows" for rank in range(self.size) if rank not in lost] if self.serves else []
-            while time.monotonic() < ends + self.patience and not all(self.store.check([key]) for key in left):
-                time.sleep(0.05)
-
-        try:
-            within(2.5 * self.patience, ask)
-        except (RuntimeError, TimeoutError):
-            if not lost or 0 in lost:
-                return f"rank 0 of {self.size}" + ", or torchrun on its machine" * (self.launcher == "torchrun")
-        return f"rank {', '.join(map(str, lost))} of {self.size}" if lost else "a connection, but no rank"
+    def leave(self) -> None:
+        self.hang_up()
+        if self.size > 1:
+            self.meeting.end()
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over the ranks, in place."""
@@ -362,43 +281,10 @@ class Ranks:
         sent = torch.frombuffer(bytearray(data.ljust(max(size, 1))), dtype=torch.uint8)
         return self.broadcast(sent)[:size].numpy().tobytes()
 
-    def leave(self) -> None:
-        # NCCL would wait for ranks that may have died; the end of the process does it too
-        if self.backend == "gloo" and dist.is_initialized():
-            dist.destroy_process_group()
-        self.store = None  # the last to let go of a file removes it
-
-
-def within(seconds: float, function, *arguments):
-    """What a function returns, or TimeoutError: what asks a host that froze, or that no cable leads to, can hang."""
-    answer = queue.SimpleQueue()
-
-    def work() -> None:
-        try:
-            answer.put((function(*arguments), None))
-        except BaseException as error:
-            answer.put((None, error))
-
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        result, error = answer.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer within {seconds:.0f} s") from None
-    if error:
-        raise error
-    return result
-
 
 def find_ranks(args, variables=os.environ) -> Ranks:
     """Which rank this process is: by its flags, torchrun, AWS Batch, or a SLURM step; else it is alone."""
-
-    def number(name: str) -> int:
-        text = variables.get(name)
-        if text is None or not text.isdecimal():
-            found = "is missing" if text is None else f"is {text!r}"
-            raise SystemExit(f"the variable {name} of the launcher {found}: it has to be a number")
-        return int(text)
-
+    number = partial(rendezvous.number, variables)
     port = args.master_port or 29500
     if args.world_size:
         return Ranks(args.rank, args.local_rank, args.world_size, args.master_addr or "127.0.0.1", port, "flags")
@@ -427,31 +313,8 @@ def find_ranks(args, variables=os.environ) -> Ranks:
     if "SLURM_STEP_ID" in variables and "SLURM_STEP_NUM_TASKS" in variables and number("SLURM_STEP_NUM_TASKS") > 1:
         rank, local_rank, size = (number(f"SLURM_{name}") for name in ("PROCID", "LOCALID", "STEP_NUM_TASKS"))
         port = args.master_port or 15000 + number("SLURM_JOB_ID") % 20000
-        return Ranks(rank, local_rank, size, args.master_addr or find_slurm_host(variables), port, "SLURM")
+        return Ranks(rank, local_rank, size, args.master_addr or rendezvous.first_slurm_host(variables), port, "SLURM")
     return Ranks()
-
-
-def find_slurm_host(variables) -> str:
-    """Name of the first host of the SLURM step, or this one's own address where it is the only one."""
-    command = ["scontrol", "show", "hostnames", variables.get("SLURM_STEP_NODELIST", "")]
-    try:
-        hosts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SystemExit(f"`{' '.join(command)}` failed, give rank 0's address by --master-addr: {error}") from None
-    return hosts[0] if len(hosts) > 1 else "127.0.0.1"
-
-
-def end_with_launcher(ranks) -> None:
-    """Ask Linux for SIGTERM on the death of torchrun, this process's parent: torchrun ends its ranks when a signal
-    comes that it handles, but SIGKILL, or a signal that it was not told to handle, would leave them behind."""
-    if ranks.launcher != "torchrun" or sys.platform != "linux":
-        return
-    set_parent_death_signal = 1
-    if ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGTERM):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    # had it died before, the first process of the machine is the parent, which in a container may be torchrun itself
-    if os.getppid() == 1 and not re.search(rb"python|torch", Path("/proc/1/cmdline").read_bytes()):
-        raise SystemExit(f"rank {ranks.rank}: torchrun has died")
 
 
 def to_bytes(content) -> bytes:
@@ -1392,9 +1255,9 @@ def check_args(args, ranks) -> None:
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size", "checksum_every"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
-    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3, "batch_games": 0, "accumulate": 1}
-    least |= {"policy_refresh": 1, "max_lag": 0, "ratio_clamp": 1e-6, "rho_clip": 1e-6, "c_clip": 1e-6}
-    least |= {"max_grad_norm": 0.0}
+    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3, "max_grad_norm": 0.0}
+    least |= {"batch_games": 0, "accumulate": 1, "policy_refresh": 1, "max_lag": 0}
+    least |= {"ratio_clamp": 1e-6, "rho_clip": 1e-6, "c_clip": 1e-6}
     for name, value in least.items():
         if getattr(args, name) is not None and getattr(args, name) < value:
             raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
@@ -1457,7 +1320,7 @@ def main(args: Args) -> dict:
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
     compile_engine()  # minutes, once on each machine: before the others wait for this rank
-    end_with_launcher(ranks)
+    rendezvous.end_with_launcher(ranks.launcher)
     ranks.join(device, args.timeout_minutes, args.join_minutes)  # a signal ends it: there is nothing to save yet
     with run_folder.StopSignal() as stop:
         try:
