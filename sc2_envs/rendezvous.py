@@ -66,17 +66,25 @@ def number(variables: Mapping[str, str], name: str) -> int:
 
 
 def first_slurm_host(variables: Mapping[str, str]) -> str:
-    """Name of the first host of a SLURM step, or this one's own address where it is the only one.
+    """Address of the first host of a SLURM step, as SLURM itself reaches it: its name need not resolve. This machine's
+    own where it is the only one.
 
     Raises:
         SystemExit: where SLURM does not tell.
     """
-    command = ["scontrol", "show", "hostnames", variables.get("SLURM_STEP_NODELIST", "")]
-    try:
-        hosts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SystemExit(f"`{' '.join(command)}` failed, give rank 0's address by --master-addr: {error}") from None
-    return hosts[0] if len(hosts) > 1 else "127.0.0.1"
+
+    def scontrol(*words: str) -> str:
+        command = ["scontrol", "show", *words]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            raise SystemExit(f"`{' '.join(command)}` failed, give rank 0's address by --master-addr: {error}") from None
+
+    hosts = scontrol("hostnames", variables.get("SLURM_STEP_NODELIST", "")).split()
+    if len(hosts) <= 1:
+        return "127.0.0.1"
+    address = re.search(r"(?<= NodeAddr=)\S+", scontrol("node", hosts[0], "--oneliner"))
+    return address[0] if address else hosts[0]
 
 
 def end_with_launcher(launcher: str) -> None:
