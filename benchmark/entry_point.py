@@ -28,6 +28,7 @@ from pathlib import Path
 
 import tyro
 
+from sc2_envs import rendezvous
 from sc2_envs.run_folder import StopSignal
 
 INTERRUPTED = 75  # "temporary failure, try again" in sysexits.h
@@ -60,13 +61,6 @@ class Args:
     """further flags for the algorithm as one text, last on its command line"""
 
 
-def number(name: str, variables: Mapping[str, str]) -> int:
-    text = variables.get(name, "")
-    if not text.isdecimal():
-        raise SystemExit(f"{name} is {text!r}: AWS Batch sets it to a number")
-    return int(text)
-
-
 def find_run_name(args: Args, variables: Mapping[str, str]) -> str:
     """The same for all nodes and all attempts of a job, and another for each child of an array job."""
     name = args.run_name or variables.get("AWS_BATCH_JOB_ID", "").partition("#")[0]  # <job>#<node>, or <job>:<child>
@@ -79,7 +73,8 @@ def command(args: Args, variables: Mapping[str, str]) -> list[str]:
     """torchrun as this node has to run it."""
     if "AWS_BATCH_JOB_NUM_NODES" in variables:
         nodes, node, main_node = (
-            number(f"AWS_BATCH_JOB_{name}", variables) for name in ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
+            rendezvous.number(variables, f"AWS_BATCH_JOB_{name}")
+            for name in ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
         )
         # the main node, where rank 0 is, is not told its own address; it serves the others on all that it has
         address = variables.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "")
@@ -90,7 +85,7 @@ def command(args: Args, variables: Mapping[str, str]) -> list[str]:
         where += [f"--rdzv-conf=timeout={round(60 * args.join_minutes)}"]
     else:
         where = ["--standalone"]
-    child = number("AWS_BATCH_JOB_ARRAY_INDEX", variables) if "AWS_BATCH_JOB_ARRAY_INDEX" in variables else 0
+    child = rendezvous.number(variables, "AWS_BATCH_JOB_ARRAY_INDEX") if "AWS_BATCH_JOB_ARRAY_INDEX" in variables else 0
     return [
         *(sys.executable, "-m", "torch.distributed.run", *where),
         *(f"--nproc-per-node={args.nproc_per_node}", f"--max-restarts={args.max_restarts}"),

@@ -5,7 +5,8 @@
         metrics.jsonl               one object a line, with global_step and training_seconds
         events.out.tfevents.*       the same numbers for TensorBoard
         checkpoints/step_<n>.pt     the newest few, and `latest`, a text file that names the newest
-        checkpoints/best            name and score of the one that scored best, as JSON; it stays too
+        checkpoints/best            name and score of the one that scored best, as JSON; it stays too: its score is the
+                                    mean of the lines of charts/episodic_return since the checkpoint before
         videos/
         result.json                 status, steps, seconds, evaluation, paths
 
@@ -236,6 +237,7 @@ class Run:
         again = (folder / "metrics.jsonl").exists()
         self._drop_after(resumed_at or 0)
         self._metrics = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._returns: list[float] = []  # since the last checkpoint
         self._board = SummaryWriter(str(folder), purge_step=(resumed_at or 0) + 1 if again else None)
         if resumed_at is None:
             rows = "\n".join(f"|{name}|{value}|" for name, value in config["args"].items())
@@ -268,23 +270,25 @@ class Run:
         path = self.folder / "checkpoints" / "best"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
+    def _score(self) -> float | None:
+        """How good the checkpoint is that is written now: None where no episode has ended since the one before."""
+        score = float(np.mean(self._returns)) if self._returns else None
+        self._returns.clear()
+        return score
+
     def log(self, global_step: int, training_seconds: float, metrics: Mapping[str, float]) -> None:
         """Write one line of metrics, and the same to TensorBoard; both are on disk when this returns."""
         line = {"global_step": global_step, "training_seconds": training_seconds, **metrics}
         self._metrics.write(json.dumps(line) + "\n")
         self._metrics.flush()
+        if "charts/episodic_return" in metrics:
+            self._returns.append(metrics["charts/episodic_return"])
         for name, value in metrics.items():
             self._board.add_scalar(name, value, global_step)
         self._board.flush()
 
-    def save_checkpoint(self, checkpoint: Mapping[str, Any], keep: int, score: float | None = None) -> Path:
-        """Write checkpoints/step_<global_step>.pt whole or not at all; drop all but the newest `keep` and the best.
-
-        Args:
-            checkpoint: what is written.
-            keep: how many checkpoints stay, beside the best.
-            score: how good it is, more is better; None where that is not known.
-        """
+    def save_checkpoint(self, checkpoint: Mapping[str, Any], keep: int) -> Path:
+        """Write checkpoints/step_<global_step>.pt whole or not at all; drop all but the newest `keep` and the best."""
         import torch
 
         folder = self.folder / "checkpoints"
@@ -295,7 +299,7 @@ class Run:
             _sync(file)
         os.replace(temporary, path)
         write_atomically(folder / "latest", path.name)
-        best = self._best()
+        best, score = self._best(), self._score()
         if score is not None and score > best.get("score", -math.inf):
             best = {"checkpoint": path.name, "score": score}
             write_atomically(folder / "best", json.dumps(best))
@@ -362,10 +366,11 @@ class ProgressLine:
 
 
 class StopSignal:
-    """SIGTERM, SIGUSR1 and Ctrl-C become a request, `requested`, that the program meets when it can.
+    """SIGTERM, SIGUSR1, SIGHUP and Ctrl-C become a request, `requested`, that the program meets when it can.
 
-    SIGUSR1 is what schedulers of clusters send some time before they end a job. A second Ctrl-C interrupts. Use it as a
-    context; outside of it the signals do what they did before.
+    SIGUSR1 is what schedulers of clusters send some time before they end a job, SIGHUP what a terminal sends that is
+    closed; under nohup it stays ignored. A second Ctrl-C interrupts. Use it as a context; outside of it the signals do
+    what they did before.
     """
 
     def __init__(self) -> None:
@@ -375,8 +380,10 @@ class StopSignal:
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
-            names = ("SIGTERM", "SIGINT", "SIGUSR1")  # the last one is not on Windows
+            names = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP")  # the last two are not on Windows
             numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+            if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+                numbers.remove(signal.SIGHUP)
             self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
