@@ -32,7 +32,7 @@ from sc2_envs import rendezvous
 from sc2_envs.run_folder import StopSignal
 
 INTERRUPTED = 75  # "temporary failure, try again" in sysexits.h
-SIGNALS = "SIGTERM,SIGINT,SIGUSR1"
+SIGNALS = "SIGTERM,SIGINT,SIGUSR1,SIGHUP"
 
 
 @dataclass
@@ -72,10 +72,8 @@ def find_run_name(args: Args, variables: Mapping[str, str]) -> str:
 def command(args: Args, variables: Mapping[str, str]) -> list[str]:
     """torchrun as this node has to run it."""
     if "AWS_BATCH_JOB_NUM_NODES" in variables:
-        nodes, node, main_node = (
-            rendezvous.number(variables, f"AWS_BATCH_JOB_{name}")
-            for name in ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
-        )
+        names = ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
+        nodes, node, main_node = (rendezvous.number(variables, f"AWS_BATCH_JOB_{name}") for name in names)
         # the main node, where rank 0 is, is not told its own address; it serves the others on all that it has
         address = variables.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "")
         if not address and node != main_node:

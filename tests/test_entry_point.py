@@ -59,10 +59,13 @@ def test_children_of_an_array_job_have_seeds_and_folders_of_their_own():
     ("variables", "message"),
     [
         ({}, "there is no AWS_BATCH_JOB_ID, so name the run: --run-name"),
-        (NODES, "AWS_BATCH_JOB_NODE_INDEX is ''"),
-        (NODES | {"AWS_BATCH_JOB_NODE_INDEX": "x"}, "AWS_BATCH_JOB_NODE_INDEX is 'x'"),
+        (NODES, "AWS_BATCH_JOB_NODE_INDEX of the launcher is ''"),
+        (NODES | {"AWS_BATCH_JOB_NODE_INDEX": "x"}, "AWS_BATCH_JOB_NODE_INDEX of the launcher is 'x'"),
         (NODES | {"AWS_BATCH_JOB_NODE_INDEX": "0"}, f"{ADDRESS} is missing"),
-        ({"AWS_BATCH_JOB_ID": "1", "AWS_BATCH_JOB_ARRAY_INDEX": "-"}, "AWS_BATCH_JOB_ARRAY_INDEX is '-'"),
+        (
+            {"AWS_BATCH_JOB_ID": "1", "AWS_BATCH_JOB_ARRAY_INDEX": "-"},
+            "AWS_BATCH_JOB_ARRAY_INDEX of the launcher is '-'",
+        ),
     ],
 )
 def test_a_variable_that_is_missing_or_malformed_is_named(variables, message):
