@@ -45,7 +45,7 @@ def test_any_other_job_is_one_node_and_its_flags_come_last():
     words = entry_point.command(Args(algorithm_flags="--env-id 'a b' --seed 7"), {"AWS_BATCH_JOB_ID": "1-2"})
     assert "--standalone" in words and option(words, "--nnodes") is None
     assert words[-4:] == ["--env-id", "a b", "--seed", "7"]
-    assert option(words, "--signals-to-handle") == "SIGTERM,SIGINT,SIGUSR1"
+    assert option(words, "--signals-to-handle") == "SIGTERM,SIGINT,SIGUSR1,SIGHUP"
 
 
 def test_children_of_an_array_job_have_seeds_and_folders_of_their_own():
@@ -59,7 +59,7 @@ def test_children_of_an_array_job_have_seeds_and_folders_of_their_own():
     ("variables", "message"),
     [
         ({}, "there is no AWS_BATCH_JOB_ID, so name the run: --run-name"),
-        (NODES, "AWS_BATCH_JOB_NODE_INDEX of the launcher is ''"),
+        (NODES, "AWS_BATCH_JOB_NODE_INDEX of the launcher is missing"),
         (NODES | {"AWS_BATCH_JOB_NODE_INDEX": "x"}, "AWS_BATCH_JOB_NODE_INDEX of the launcher is 'x'"),
         (NODES | {"AWS_BATCH_JOB_NODE_INDEX": "0"}, f"{ADDRESS} is missing"),
         (
