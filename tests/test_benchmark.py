@@ -1115,3 +1115,241 @@ def test_pysc2_throughput_notices_that_not_the_same_game_was_played(pysc2_throug
 def test_pysc2_throughput_refuses_what_it_does_not_know(pysc2_throughput, flags, message, capsys):
     assert pysc2_throughput.main(pysc2_throughput.Args(**flags)) == 2
     assert message in capsys.readouterr().err
+
+
+# ---- training beside Stable-Baselines3 and a loop like CleanRL's -------------------------------------------------
+
+
+@pytest.fixture
+def training():
+    pytest.importorskip("stable_baselines3", reason='needs stable-baselines3: pip install -e ".[sb3]"')
+    import training_throughput
+
+    return training_throughput
+
+
+@pytest.fixture
+def peers(training):
+    import training_peers
+
+    return training_peers
+
+
+SMALL_TRAINING = {"num_envs": 4, "a2c_steps": 4, "ppo_steps": 4, "num_minibatches": 2, "update_epochs": 1}
+SMALL_TRAINING |= {"a2c_updates": 2, "ppo_updates": 1, "hidden_size": 16}
+
+
+@pytest.fixture(params=["A2C", "PPO"])
+def model_and_agent(request, training, peers):
+    """Stable-Baselines3's model, our agent with the same weights, and what else the algorithm file needs."""
+    import torch
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    algorithm, args = request.param, training.Args(**SMALL_TRAINING)
+    module = training.Trainer(args, 16, [0]).modules[algorithm]
+    flags = module.Args(**training.flags_of(args, algorithm, 16))
+    envs = module.make_envs(flags, 6)
+    torch.manual_seed(1)
+    agent = module.Agent(envs, flags.hidden_size)
+    mask = torch.tensor(envs.action_set.argument_mask)
+
+    def make_actor_critic():
+        torch.manual_seed(1)
+        return peers.ActorCritic(module, module.Agent(envs, flags.hidden_size), mask, flags.norm_ent)
+
+    games = DummyVecEnv([lambda: peers.make_env(flags)] * 2)
+    model = peers.make_stable_baselines3(algorithm, flags, make_actor_critic, games)
+    yield algorithm, model, module, agent, flags, envs, mask
+    games.close()
+    envs.close()
+
+
+def test_the_peers_say_of_actions_exactly_what_the_algorithm_files_say(model_and_agent):
+    import torch
+
+    _, model, module, agent, flags, envs, mask = model_and_agent
+    policy, generator = model.policy, np.random.default_rng(0)
+    assert sum(p.numel() for p in policy.parameters()) == sum(p.numel() for p in agent.parameters())
+    assert sum(p.numel() for p in policy.optimizer.param_groups[0]["params"]) == sum(
+        p.numel() for p in agent.parameters()
+    )
+    observation, _ = envs.reset(seed=3)
+    functions = set()
+    for _ in range(8):
+        seen = {name: torch.from_numpy(part) for name, part in observation.items()}
+        logits, value = agent(seen)
+        with torch.no_grad():
+            action, its_value, its_log_prob = policy(seen)
+        log_prob, entropy = module.log_prob_and_entropy(logits, action, mask, flags.norm_ent)
+        assert torch.equal(its_value, value) and torch.equal(its_log_prob, log_prob)
+        assert torch.equal(policy.predict_values(seen), value)
+        for one, other in zip(policy.evaluate_actions(seen, action), (value, log_prob, entropy), strict=True):
+            assert torch.equal(one, other) and one.isfinite().all()
+        # what it draws is legal
+        assert observation["available_actions"][np.arange(6), action[:, 0]].all()
+        functions |= set(action[:, 0].tolist())
+        observation = envs.step(
+            common.draw_actions(generator, observation["available_actions"], envs.single_action_space.nvec)
+        )[0]
+    assert len(functions) > 1
+
+
+def test_the_peers_optimize_with_the_same_settings(model_and_agent):
+    import torch
+
+    algorithm, model, module, agent, flags, _, _ = model_and_agent
+    optimizer = model.policy.optimizer
+    if algorithm == "A2C":
+        ours = module.make_optimizer(flags, agent.parameters())
+        assert model.normalize_advantage == flags.norm_adv
+    else:
+        ours = torch.optim.Adam(agent.parameters(), lr=flags.learning_rate, eps=1e-5)
+        assert (model.n_epochs, model.batch_size) == (flags.update_epochs, 4 * 4 // 2)
+        assert (model.clip_range(1.0), model.clip_range_vf, model.target_kl) == (flags.clip_coef, None, None)
+    assert type(optimizer) is type(ours)
+    for own, theirs in zip(ours.param_groups, optimizer.param_groups, strict=True):
+        assert {**own, "params": None} == {**theirs, "params": None}
+    names = ("gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm")
+    assert [getattr(model, name) for name in names] == [getattr(flags, name) for name in names]
+    assert (model.n_steps, model.n_envs * 2) == (flags.num_steps, flags.num_envs)
+
+
+def test_contiguous_memory_is_another_layout_of_the_same_network(training, model_and_agent):
+    import torch
+
+    _, _, module, agent, flags, envs, _ = model_and_agent
+    seen = {name: torch.from_numpy(part) for name, part in envs.reset(seed=3)[0].items()}
+    logits, value = agent(seen)
+    before, weight = training.digest(agent), agent.convolutions["screen"][0].weight
+
+    def layouts():
+        planes = agent.planes["screen"](seen["feature_screen"], value.dtype)
+        return weight.is_contiguous(), planes.is_contiguous()
+
+    assert layouts() == (False, False)
+    training.as_contiguous(agent)
+    assert layouts() == (True, True)
+    assert training.digest(agent) == before
+    other_logits, other_value = agent(seen)
+    torch.testing.assert_close(other_value, value)
+    for one, other in zip(other_logits, logits, strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.no_grad():
+        weight[0, 0, 0, 0] += 1
+    assert training.digest(agent) != before
+
+
+def test_the_speed_of_a_training_leaves_its_warm_up_out(training, peers):
+    warm_up = [peers.Update(100.0, 50, 90.0, 80.0, 9.0)]
+    updates = [peers.Update(102.0, 100, 1.2, 0.3, 0.7), peers.Update(105.0, 100, 1.4, 0.5, 0.9)]
+    speed = training.Speed.of(warm_up + updates, 1)
+    assert speed == training.Speed(*(pytest.approx(1e6 * seconds / 200) for seconds in (5.0, 2.6, 0.8, 1.6)))
+    without_clock = [peers.Update(update.ended, update.steps, update.play, None, update.learn) for update in updates]
+    assert training.Speed.of(warm_up + without_clock, 1).environment is None
+
+
+def test_trainings_of_different_networks_are_not_compared(training):
+    trainer = training.Trainer(training.Args(**SMALL_TRAINING), 16, common.available_cores())
+    way = training.Way("PPO", training.CLEANRL)
+    assert trainer.train(way).whole > 0
+    trainer.networks.add("another one")
+    with pytest.raises(RuntimeError, match="not all have trained the same network: .*another one"):
+        trainer.train(way)
+
+
+def test_what_cannot_be_compiled_is_a_row_that_says_why(training, monkeypatch):
+    import torch
+
+    class Trainer:
+        args, size = training.Args(), 16
+
+        def train(self, way):
+            if way.variant == training.COMPILED:
+                raise torch._dynamo.exc.TorchDynamoException("Python.h is missing\nand more")
+            return training.Speed(2.0, 1.0, 0.5, 1.0)
+
+    plain, compiled = training.Way("A2C", training.OURS), training.Way("A2C", training.OURS, training.COMPILED)
+    monkeypatch.setenv("CXX", sys.executable)  # something that can be found
+    speeds, missing = training.measure(Trainer(), [plain, compiled], 2, [0])
+    assert list(speeds) == [plain] and len(speeds[plain]) == 2
+    assert missing == {compiled: "TorchDynamoException: Python.h is missing"}
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert training.measure(Trainer(), [compiled], 1, [0])[1] == {
+        compiled: "there is no C++ compiler (no-such-compiler)"
+    }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs core affinity")
+def test_training_is_measured_beside_its_peers(training, tmp_path, monkeypatch):
+    import torch
+
+    before, threads = common.available_cores(), torch.get_num_threads()
+    monkeypatch.setattr(training, "available_cores", lambda: before[:1])
+    args = training.Args(sizes=(16, 20), repeats=2, compile=False, output=tmp_path, **SMALL_TRAINING)
+    assert training.main(args) in (0, 1)
+    os.sched_setaffinity(0, before)  # the benchmark was told of the first core alone
+    assert torch.get_num_threads() == threads
+    content = json.loads((tmp_path / "training_throughput.json").read_text())
+    main_rows = ["A2C, ours", "A2C, Stable-Baselines3", "PPO, ours", "PPO, Stable-Baselines3"]
+    main_rows.append("PPO, a loop like CleanRL's")
+    variants = [f"{row}, contiguous" for row in main_rows] + ["A2C, ours, bf16", "PPO, ours, bf16"]
+    assert set(content["speeds"]["16"]) == {*main_rows, *variants}
+    assert set(content["speeds"]["20"]) == set(main_rows)
+    assert content["not_measured"]["16"] == {
+        "A2C, ours, torch.compile": "left out by a flag",
+        "PPO, ours, torch.compile": "left out by a flag",
+        "A2C, ours, --overlap": "needs 2 cores, here is 1",
+        "A2C, ours, two ranks": "needs 2 cores, here is 1",
+    }
+    assert content["not_measured"]["20"] == {}
+    for speed in (one for rows in content["speeds"].values() for speeds in rows.values() for one in speeds):
+        assert 0 < speed["environment"] < speed["play"]
+        assert 0 < speed["learn"] and speed["play"] + speed["learn"] < 1.001 * speed["whole"], speed
+    ours, theirs = (
+        np.median([speed["whole"] for speed in content["speeds"]["16"][f"A2C, {who}"]])
+        for who in ("ours", "Stable-Baselines3")
+    )
+    assert [target["target"] for target in content["targets"]] == [2.0, 1.2, 2.0, 1.2, 2.0]
+    assert content["targets"][0]["measured"] == pytest.approx(theirs / ours)
+    titles = [table["title"] for table in content["tables"]]
+    assert titles == ["Training speed at 16 x 16", "Training speed at 20 x 20", "Ours against its peers"]
+    assert len(content["tables"][2]["rows"]) == 6
+    assert all("parameters, hash" in network for network in content["network"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(sys.platform != "linux", reason="needs core affinity")
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+def test_training_is_measured_on_two_cores_and_compiled(training, tmp_path):
+    cores = common.available_cores()
+    args = training.Args(sizes=(16,), repeats=1, output=tmp_path, **SMALL_TRAINING)
+    assert training.main(args) in (0, 1)
+    assert common.available_cores() == cores
+    content = json.loads((tmp_path / "training_throughput.json").read_text())
+    missing, speeds = content["not_measured"]["16"], content["speeds"]["16"]
+    assert all("C++ compiler" in why or "Error" in why for why in missing.values()), missing
+    assert set(missing) <= {"A2C, ours, torch.compile", "PPO, ours, torch.compile"}
+    for variant in ("--overlap", "two ranks"):
+        (speed,) = speeds[f"A2C, ours, {variant}"]
+        assert speed["environment"] is None
+        assert min(speed["whole"], speed["play"], speed["learn"]) > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs core affinity")
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"env_id": "SC2MoveToBacon-v0"}, "SC2MoveToBacon-v0 is not one of"),
+        ({"repeats": 0}, "--repeats 0"),
+        ({"warm_up": 0}, "--warm-up 0"),
+        ({"seed": -5}, "--seed -5"),
+        ({"sizes": (16, 8)}, "--sizes 16 8"),
+        ({"sizes": ()}, "--sizes"),
+        ({"num_envs": 5}, "--num-envs 5 must be even"),
+        ({"ppo_steps": 30}, "--ppo-steps 30 must be a multiple of --num-minibatches 4"),
+    ],
+)
+def test_training_throughput_refuses_what_it_does_not_know(training, flags, message, capsys):
+    assert training.main(training.Args(**flags)) == 2
+    assert message in capsys.readouterr().err
