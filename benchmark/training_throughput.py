@@ -70,7 +70,7 @@ class Args:
     """epochs of an update of PPO"""
     hidden_size: int = 128
     """width of the network's dense layer"""
-    a2c_updates: int = 16
+    a2c_updates: int = 12
     """measured updates of each training with A2C at the first size; at larger ones fewer, as their pixels are more"""
     ppo_updates: int = 4
     """the same with PPO"""
