@@ -7,14 +7,13 @@
 All train the same network from the same initial weights, in the same game, with the same number of games, steps,
 minibatches and epochs, on one core with one thread, and take turns. Time is split into the games' steps, the rest of
 play, and learning. Rows of their own: bf16, another memory layout, torch.compile, and two ways to use a second core.
-Runs on Linux only. Docs: docs/benchmarks.md.
+Runs on Linux only, and needs the extra sb3. Docs: docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -519,6 +518,4 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    if importlib.util.find_spec("stable_baselines3") is None:
-        sys.exit('this benchmark needs stable-baselines3: pip install -e ".[sb3]"')
     sys.exit(main(tyro.cli(Args, description=__doc__)))
