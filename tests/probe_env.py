@@ -109,6 +109,51 @@ class Probe(VectorEnv):
         self.ended = ended.astype(bool)
 
 
+class MemoryProbe(Probe):
+    """The first observation of an episode shows which of the first two functions earns a point at the last step, in
+    `player[2]`; the later ones do not. Without a memory nothing is better than a guess: the return is 0.5."""
+
+    def __init__(self, num_envs=1, length=5):
+        super().__init__(num_envs, terminates=True, lengths=length)
+        self.episode = np.zeros(num_envs, np.int64)
+        self.seeds = np.zeros(num_envs, np.int64)
+        self.returns = np.zeros(num_envs)
+
+    def reset(self, *, seed=None, options=None, out=None):
+        self.episode[:], self.returns[:] = 0, 0
+        super().reset(out=out)
+        self.seeds = np.array([number % 2**31 for number in seed], np.int64)
+        return self._observe(out), self._info()
+
+    def right(self):
+        """The function that earns the point, 0 or 1, of each game's episode."""
+        pairs = zip(self.seeds.tolist(), self.episode.tolist(), strict=True)
+        return np.array([np.random.default_rng(pair).integers(2) for pair in pairs])
+
+    def step(self, actions, out=None):
+        self.episode += self.ended
+        observation, _, terminated, truncated, _ = super().step(actions, out)
+        reward = (terminated & (np.asarray(actions)[:, 0] == self.right())).astype(float)
+        self.returns = np.where(terminated, reward, 0.0)
+        return observation, reward, terminated, truncated, self._info()
+
+    def _observe(self, out):
+        out = super()._observe(out)
+        out["player"][:, 2] = (self.age == 0) * (2.0 * self.right() - 1)
+        return out
+
+    def _info(self):
+        return super()._info() | {"episode_return": self.returns.copy()}
+
+    def get_state(self):
+        return np.concatenate([self.episode, self.seeds]).tobytes() + super().get_state()
+
+    def set_state(self, state):
+        size = 16 * self.num_envs
+        self.episode, self.seeds = np.frombuffer(state[:size], np.int64).reshape(2, self.num_envs).copy()
+        super().set_state(state[size:])
+
+
 def _register(name, **settings):
     gym.register(name, entry_point="probe_env:Probe", vector_entry_point="probe_env:Probe", kwargs=settings)
 
@@ -122,3 +167,4 @@ _register("ProbeInfiniteObservation-v0", truncates=True, broken="observation")
 _register("ProbeNoLegalFunction-v0", truncates=True, broken="mask")
 _register("ProbeCounts-v0", terminates=True, lengths=(1, 2, 3, 5, 8, 13), counts=True)
 _register("ProbeRestarts-v0", terminates=True, lengths=(4, 6), restarts=True)
+gym.register("ProbeMemory-v0", entry_point="probe_env:MemoryProbe", vector_entry_point="probe_env:MemoryProbe")
