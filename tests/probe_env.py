@@ -110,32 +110,31 @@ class Probe(VectorEnv):
 
 
 class MemoryProbe(Probe):
-    """The first observation of an episode shows which of the first two functions earns a point at the last step, in
-    `player[2]`; the later ones do not. Without a memory nothing is better than a guess: the return is 0.5."""
+    """The first observation of an episode shows in `player[2]` which of the first two functions is right at all later
+    steps; no later one does. The return is the share of these steps at which it is chosen: without a memory nothing is
+    better than a guess, which earns 0.5."""
 
-    def __init__(self, num_envs=1, length=5):
-        super().__init__(num_envs, terminates=True, lengths=length)
+    def __init__(self, num_envs=1, length=5, **settings):
+        super().__init__(num_envs, terminates=True, lengths=length, **settings)
         self.episode = np.zeros(num_envs, np.int64)
-        self.seeds = np.zeros(num_envs, np.int64)
         self.returns = np.zeros(num_envs)
 
     def reset(self, *, seed=None, options=None, out=None):
         self.episode[:], self.returns[:] = 0, 0
-        super().reset(out=out)
-        self.seeds = np.array([number % 2**31 for number in seed], np.int64)
-        return self._observe(out), self._info()
+        return super().reset(seed=seed, out=out)
 
     def right(self):
-        """The function that earns the point, 0 or 1, of each game's episode."""
-        pairs = zip(self.seeds.tolist(), self.episode.tolist(), strict=True)
+        """The right function, 0 or 1, of each game's episode."""
+        pairs = zip(self.seeds, self.episode.tolist(), strict=True)
         return np.array([np.random.default_rng(pair).integers(2) for pair in pairs])
 
     def step(self, actions, out=None):
+        counts = (self.age > 0) & ~self.ended  # not the step that sees the answer, nor one that resets
+        reward = counts * (np.asarray(actions)[:, 0] == self.right()) / (self.lengths - 1)
+        self.returns = np.where(self.ended, 0.0, self.returns + reward)
         self.episode += self.ended
-        observation, _, terminated, truncated, _ = super().step(actions, out)
-        reward = (terminated & (np.asarray(actions)[:, 0] == self.right())).astype(float)
-        self.returns = np.where(terminated, reward, 0.0)
-        return observation, reward, terminated, truncated, self._info()
+        observation, _, terminated, truncated, info = super().step(actions, out)
+        return observation, reward, terminated, truncated, info
 
     def _observe(self, out):
         out = super()._observe(out)
@@ -146,12 +145,15 @@ class MemoryProbe(Probe):
         return super()._info() | {"episode_return": self.returns.copy()}
 
     def get_state(self):
-        return np.concatenate([self.episode, self.seeds]).tobytes() + super().get_state()
+        own = (self.episode, np.array(self.seeds, np.uint64), self.returns)
+        return b"".join(array.tobytes() for array in own) + super().get_state()
 
     def set_state(self, state):
-        size = 16 * self.num_envs
-        self.episode, self.seeds = np.frombuffer(state[:size], np.int64).reshape(2, self.num_envs).copy()
-        super().set_state(state[size:])
+        size = 8 * self.num_envs
+        self.episode = np.frombuffer(state[:size], np.int64).copy()
+        self.seeds = np.frombuffer(state[size : 2 * size], np.uint64).tolist()
+        self.returns = np.frombuffer(state[2 * size : 3 * size], np.float64).copy()
+        super().set_state(state[3 * size :])
 
 
 def _register(name, **settings):
