@@ -18,11 +18,11 @@ import itertools
 import json
 import math
 import os
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -36,9 +36,9 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, run_folder, video
+from sc2_envs import SC2VectorEnv, rendezvous, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
-from sc2_envs.engine import ENGINE_VERSION
+from sc2_envs.engine import ENGINE_VERSION, compile_engine
 from sc2_envs.features import Layer
 
 
@@ -85,11 +85,13 @@ class Args:
     local_rank: int = 0
     """number of this rank on its machine: it chooses the GPU"""
     master_addr: str = ""
-    """address of rank 0"""
+    """address of rank 0, or file:// and the full path of a file that all ranks see, a new one for each job"""
     master_port: int = 0
     """port of rank 0; 0: 29500, or under SLURM one that belongs to the job; torchrun brings its own"""
-    timeout_minutes: float = 3.0
+    timeout_minutes: float = 1.5
     """how long ranks wait for each other before they give up"""
+    join_minutes: float = 10.0
+    """the same at the start, where a machine may first have to compile the engine"""
     checksum_every: int = 100
     """updates between two checks that all ranks have the same weights"""
 
@@ -162,92 +164,80 @@ class Ranks:
     rank: int = 0  # in the whole job: it decides seeds, and who prints and writes files
     local_rank: int = 0  # on its machine: it chooses the GPU, nothing else
     size: int = 1
-    address: str = "127.0.0.1"  # where rank 0 is
+    address: str = "127.0.0.1"  # where rank 0 is, or file:// and a file that all ranks see
     port: int = 29500
     launcher: str = "none"
 
     def __post_init__(self):
         if not 0 <= self.rank < self.size:
             raise SystemExit(f"rank {self.rank} of {self.size}: ranks are numbered from 0 to {self.size - 1}")
-        self.calls, self.first = 0, self.rank == 0
+        if not 0 < self.port < 2**16:
+            raise SystemExit(f"port {self.port} of rank 0: it has to be from 1 to {2**16 - 1}")
+        self.first, self.backend = self.rank == 0, "none"
 
     def say(self, text: str) -> None:
         if self.first:
             print(text, flush=True)
 
-    def join(self, device: torch.device, timeout_minutes: float) -> None:
+    def join(self, device: torch.device, timeout_minutes: float, join_minutes: float = 10.0) -> None:
         """Meet the other ranks. NCCL carries GPUs' tensors where each rank has a GPU of its own, Gloo all else."""
-        timeout, patience = timedelta(minutes=timeout_minutes), 60 * timeout_minutes
-        if self.size == 1:
-            store = dist.HashStore()
-        else:
-            # torchrun serves it itself
-            serves = self.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-            try:
-                store = dist.TCPStore(self.address, self.port, None, serves, timeout=timeout, wait_for_workers=False)
-            except RuntimeError as error:
-                where = f"{self.address}:{self.port}"
-                raise SystemExit(f"rank {self.rank} found no rank 0 at {where} in {timeout}: {error}") from None
-        self.store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        if self.size == 1:  # it needs nobody, and no PyTorch that could talk
+            return
+        self.patience = min(5.0, 15 * timeout_minutes)  # seconds, to find out who is lost
         gpu = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else f"none, rank {self.rank}"
-        self.store.set(f"gpu of {self.rank}", gpu)
-        self.store.set(f"calls of {self.rank}", "0")
-        if absent := self.absent(patience):
-            raise SystemExit(f"rank {self.rank} has waited {timeout} for rank {absent} of {self.size}")
-        gpus = {self.store.get(f"gpu of {rank}") for rank in range(self.size)}
+        self.meeting = rendezvous.Meeting(self.rank, self.size, self.address, self.port, self.launcher)
+        gpus = len(set(self.meeting.hold(gpu, join_minutes)))
         self.backend = "gloo"
-        if device.type == "cuda" and self.size > 1 and dist.is_nccl_available():
-            if len(gpus) == self.size:
+        if device.type == "cuda" and dist.is_nccl_available():
+            if gpus == self.size:
                 self.backend = "cpu:gloo,cuda:nccl"
             else:
-                self.say(f"{self.size} ranks share {len(gpus)} GPU(s): Gloo carries their tensors instead of NCCL")
-        dist.init_process_group(self.backend, store=self.store, rank=self.rank, world_size=self.size, timeout=timeout)
+                self.say(f"{self.size} ranks share {gpus} GPU(s): Gloo carries their tensors instead of NCCL")
+        place = {"store": self.meeting.store, "rank": self.rank, "world_size": self.size}
+        dist.init_process_group(self.backend, **place, timeout=timedelta(minutes=timeout_minutes))
 
     def together(self, collective, tensor: Tensor, *arguments) -> Tensor:
-        """A collective of torch.distributed on a tensor, in place. One that fails names who is missing: each rank
-        counts its calls in the store, and counts on when one fails, so that a rank that died stays behind."""
+        """A collective of torch.distributed on a tensor, in place; nothing for a rank that is alone."""
+        if self.size == 1:
+            return tensor
         here = tensor.cpu() if self.backend == "gloo" else tensor
         try:
-            self.count_call()
             collective(here, *arguments)
         except RuntimeError as error:
-            try:
-                self.count_call()
-                absent = self.absent(patience=5.0) or "unknown"
-            except RuntimeError:
-                absent = "0, which held the store"
-            raise ConnectionError(f"rank {self.rank} has lost rank {absent} of {self.size}: {error}") from None
+            lost = self.meeting.find_lost(self.hang_up, self.patience)
+            raise ConnectionError(f"rank {self.rank} has lost {lost}: {error}") from None
         return tensor if here is tensor else tensor.copy_(here)
 
-    def count_call(self) -> None:
-        self.calls += 1
-        self.store.set(f"calls of {self.rank}", str(self.calls))
+    def hang_up(self) -> None:
+        # NCCL would wait for ranks that may have died; the end of the process does it too
+        if self.backend == "gloo" and dist.is_initialized():
+            dist.destroy_process_group()
 
-    def absent(self, patience: float) -> str:
-        """The ranks that have made fewer calls than this one, after so many seconds to catch up."""
-        ends = time.monotonic() + patience
-        while True:
-            keys = [f"calls of {rank}" for rank in range(self.size)]
-            calls = [int(self.store.get(key)) if self.store.check([key]) else -1 for key in keys]
-            late = [rank for rank, number in enumerate(calls) if number < self.calls]
-            if not late or time.monotonic() > ends:
-                return ", ".join(map(str, late))
-            time.sleep(0.1)
+    def leave(self) -> None:
+        self.hang_up()
+        if self.size > 1:
+            self.meeting.end()
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over the ranks, in place."""
-        return self.together(dist.all_reduce, tensor)
+        return tensor if self.size == 1 else self.together(dist.all_reduce, tensor)
 
     def any(self, *flags: bool) -> list[bool]:
         """Is each flag set on any rank?"""
         return [count > 0 for count in self.sum(torch.tensor(flags, dtype=torch.float64)).tolist()]
 
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """Rank 0's values on every rank, in place."""
+        return tensor if self.size == 1 else self.together(dist.broadcast, tensor, 0)
+
     def gather(self, data: bytes) -> list[bytes]:
         """The bytes of all ranks, in their order, on rank 0; an empty list elsewhere."""
+        if self.size == 1:
+            return [data]
         sizes = torch.zeros(self.size, dtype=torch.int64)
         sizes[self.rank] = len(data)
         sizes = self.sum(sizes).tolist()
-        padded = torch.frombuffer(bytearray(data.ljust(max(sizes), b"\0")), dtype=torch.uint8)
+        padded = torch.frombuffer(bytearray(data.ljust(max(*sizes, 1), b"\0")), dtype=torch.uint8)
         parts = [torch.empty_like(padded) for _ in sizes] if self.first else None
         self.together(dist.gather, padded, parts)
         return [part[:size].numpy().tobytes() for part, size in zip(parts or (), sizes, strict=False)]
@@ -262,41 +252,43 @@ class Ranks:
                 error = caught
         if any(self.any(error is not None)):
             raise error or SystemExit(1)
-        size = int(self.together(dist.broadcast, torch.tensor([len(data)]), 0))
-        sent = torch.frombuffer(bytearray(data.ljust(size)), dtype=torch.uint8)
-        return self.together(dist.broadcast, sent, 0).numpy().tobytes()
-
-    def leave(self) -> None:
-        if self.backend == "gloo":  # NCCL would wait for ranks that may have died; the end of the process does it too
-            dist.destroy_process_group()
+        size = int(self.broadcast(torch.tensor([len(data)])))
+        sent = torch.frombuffer(bytearray(data.ljust(max(size, 1))), dtype=torch.uint8)
+        return self.broadcast(sent)[:size].numpy().tobytes()
 
 
 def find_ranks(args, variables=os.environ) -> Ranks:
     """Which rank this process is: by its flags, torchrun, AWS Batch, or a SLURM step; else it is alone."""
+    number = partial(rendezvous.number, variables)
     port = args.master_port or 29500
     if args.world_size:
         return Ranks(args.rank, args.local_rank, args.world_size, args.master_addr or "127.0.0.1", port, "flags")
     if args.rank or args.local_rank:
         raise SystemExit(f"--rank {args.rank} --local-rank {args.local_rank}: --world-size is missing")
-    if "RANK" in variables and "WORLD_SIZE" in variables:
-        rank, local_rank, size = (int(variables[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-        return Ranks(rank, local_rank, size, variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), "torchrun")
+    if "RANK" in variables:
+        rank, local_rank, size = (number(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+        if not variables.get("MASTER_ADDR"):
+            raise SystemExit("the variable MASTER_ADDR of the launcher is missing: it has to be rank 0's address")
+        # with torchrun's shared store the ranks of a job that starts again may look for rank 0 on the wrong node
+        shares = variables.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1"
+        if shares and variables.get("GROUP_WORLD_SIZE", "1") != "1" and number("TORCHELASTIC_MAX_RESTARTS"):
+            raise SystemExit("torchrun --max-restarts on several nodes needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1")
+        return Ranks(rank, local_rank, size, variables["MASTER_ADDR"], number("MASTER_PORT"), "torchrun")
     if "AWS_BATCH_JOB_NUM_NODES" in variables:
         names = ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
-        nodes, node, main_node = (int(variables[f"AWS_BATCH_JOB_{name}"]) for name in names)
+        nodes, node, main_node = (number(f"AWS_BATCH_JOB_{name}") for name in names)
+        if not max(node, main_node) < nodes:
+            raise SystemExit(f"AWS_BATCH_JOB_NODE_INDEX {node}, _MAIN_NODE_INDEX {main_node}: there are {nodes} nodes")
         # the main node, which is rank 0 here, is not told its own address
-        address = args.master_addr or variables.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "127.0.0.1")
-        return Ranks((node - main_node) % nodes, 0, nodes, address, port, "AWS Batch")
+        address = args.master_addr or variables.get("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
+        if not address and node != main_node:
+            raise SystemExit("the variable AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS of AWS Batch is missing")
+        return Ranks((node - main_node) % nodes, 0, nodes, address or "127.0.0.1", port, "AWS Batch")
     # in a batch script outside of srun SLURM_NTASKS is set too, but there are no peers: only a step has them
-    if "SLURM_STEP_ID" in variables and int(variables.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
-        address = args.master_addr
-        if not address:
-            command = ["scontrol", "show", "hostnames", variables["SLURM_STEP_NODELIST"]]
-            hosts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-            address = hosts[0] if len(hosts) > 1 else "127.0.0.1"
-        rank, local_rank, size = (int(variables[f"SLURM_{name}"]) for name in ("PROCID", "LOCALID", "STEP_NUM_TASKS"))
-        port = args.master_port or 15000 + int(variables["SLURM_JOB_ID"]) % 20000
-        return Ranks(rank, local_rank, size, address, port, "SLURM")
+    if "SLURM_STEP_ID" in variables and "SLURM_STEP_NUM_TASKS" in variables and number("SLURM_STEP_NUM_TASKS") > 1:
+        rank, local_rank, size = (number(f"SLURM_{name}") for name in ("PROCID", "LOCALID", "STEP_NUM_TASKS"))
+        port = args.master_port or 15000 + number("SLURM_JOB_ID") % 20000
+        return Ranks(rank, local_rank, size, args.master_addr or rendezvous.first_slurm_host(variables), port, "SLURM")
     return Ranks()
 
 
@@ -329,7 +321,7 @@ def check_equal_weights(model: nn.Module, ranks: Ranks) -> int:
     for tensor in model.state_dict().values():
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
     ours = int.from_bytes(digest.digest(), "big")
-    theirs = int(ranks.together(dist.broadcast, torch.tensor([ours]), 0))
+    theirs = int(ranks.broadcast(torch.tensor([ours])))
     if any(ranks.any(ours != theirs)):
         here = "other than" if ours != theirs else "as"
         raise RuntimeError(f"the ranks' weights have come apart: rank {ranks.rank} has weights {here} rank 0's")
@@ -728,16 +720,16 @@ class Learner:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=args.precision == "fp16")
         self.value_loss = F.mse_loss if args.value_loss == "squared" else F.smooth_l1_loss
 
-    def learn(self, rollout: Rollout, passes, epoch: int, ent_coef: float) -> tuple[dict[str, float], int, int]:
-        """One update: some epochs over the rollouts of all ranks. `epoch` is how many the run has made before.
+    def learn(self, rollout: Rollout, passes, update: int, ent_coef: float) -> tuple[dict[str, float], int, int]:
+        """Update number `update`: some epochs over the rollouts of all ranks.
 
         Returns:
             The metrics of the losses, means over all steps of all ranks and epochs; the number of steps of all ranks;
             and that of epochs.
         """
         targets, unit, explained_variance = self.targets(rollout, passes)
-        number = self.args.num_minibatches
-        epochs = [minibatches(self.shuffle_keys, epoch + k, number) for k in range(self.args.update_epochs)]
+        number, first = self.args.num_minibatches, update * self.args.update_epochs
+        epochs = [minibatches(self.shuffle_keys, first + k, number) for k in range(self.args.update_epochs)]
         # how many steps count in each minibatch is known before: one collective sums them all over the ranks
         counts = [[int(rollout.valid[:, games].sum()) for games in parts] for parts in epochs]
         totals = self.ranks.sum(torch.tensor(counts, dtype=torch.float64))
@@ -759,14 +751,14 @@ class Learner:
         means = (sums / totals[:made].sum().clamp(min=1)).tolist()
         metrics = {f"losses/{name}": mean for name, mean in zip(names, means, strict=True)}
         metrics["losses/grad_norm"] = float(np.mean(norms))
-        if not math.isnan(explained_variance):  # of equal returns there is no variance to explain
+        if explained_variance is not None:
             metrics["losses/explained_variance"] = explained_variance
         return metrics, int(totals[0].sum()), made
 
     @torch.no_grad()
-    def targets(self, rollout: Rollout, passes) -> tuple[Targets, float, float]:
+    def targets(self, rollout: Rollout, passes) -> tuple[Targets, float, float | None]:
         """The targets, with advantages normalised over all ranks; the unit that errors of the value count in; and the
-        share of the returns' variance that the values explain."""
+        share of the returns' variance that the values explain, None where all returns are equal."""
         args = self.args
         log_prob, value = (torch.stack([getattr(step, name) for step in passes]) for name in ("log_prob", "value"))
         begins = torch.from_numpy(rollout.begins)
@@ -785,7 +777,7 @@ class Learner:
         if args.norm_adv and total > 1:
             advantage = (advantage - mean) / (variance**0.5 + 1e-8)
         unit = max(1.0, square**0.5) if args.norm_value_loss else 1.0
-        explained_variance = 1 - variance / return_variance if return_variance else math.nan
+        explained_variance = 1 - variance / return_variance if return_variance else None
         return Targets(log_prob, value, returns, advantage, valid), unit, explained_variance
 
     def add_gradient(self, rollout: Rollout, games: np.ndarray, targets: Targets, unit: float, ent_coef) -> Tensor:
@@ -947,7 +939,6 @@ class Counters:
     """How far a run is."""
 
     update: int = 0
-    epoch: int = 0  # over all updates: they count the noise that shuffles the steps
     env_step: int = 0  # steps of each game, resets included: they count the action noise
     global_step: int = 0  # steps learnt from, of all games together
     training_seconds: float = 0.0  # without compilation and evaluation
@@ -1060,8 +1051,8 @@ def check_args(args, ranks) -> None:
     """Refuse what is impossible before a single game is started."""
     least = dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "step_mul", "hidden_size", "checksum_every"), 1)
     least |= {"checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16}
-    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "update_epochs": 1, "num_minibatches": 1}
-    least |= {"lstm_size": 1, "clip_coef": 1e-6, "target_kl": 0.0, "max_grad_norm": 0.0}
+    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3, "max_grad_norm": 0.0}
+    least |= {"lstm_size": 1, "update_epochs": 1, "num_minibatches": 1, "clip_coef": 1e-6, "target_kl": 0.0}
     for name, value in least.items():
         if getattr(args, name) is not None and getattr(args, name) < value:
             raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
@@ -1108,8 +1099,10 @@ def main(args: Args) -> dict:
         torch.set_num_threads(args.num_threads or 1)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
+    compile_engine()  # minutes, once on each machine: before the others wait for this rank
+    rendezvous.end_with_launcher(ranks.launcher)
+    ranks.join(device, args.timeout_minutes, args.join_minutes)  # a signal ends it: there is nothing to save yet
     with run_folder.StopSignal() as stop:
-        ranks.join(device, args.timeout_minutes)
         try:
             check_equal_args(args, ranks)
             result = (evaluate_checkpoint if args.evaluate else train)(args, device, stop, ranks)
@@ -1126,7 +1119,7 @@ def train(args, device, stop, ranks) -> dict:
     envs = make_envs(args, args.num_envs)
     agent = Agent(envs, args.hidden_size, args.lstm_size).to(device)
     for tensor in agent.state_dict().values():
-        ranks.together(dist.broadcast, tensor, 0)
+        ranks.broadcast(tensor)
     env_indices = range(ranks.rank * args.num_envs, (ranks.rank + 1) * args.num_envs)
     noise_keys, shuffle_keys = (
         np.array(stream_seeds(args.seed, env_indices, branch), np.uint64) for branch in (ACTION_NOISE, SHUFFLE)
@@ -1163,16 +1156,15 @@ def train(args, device, stop, ranks) -> dict:
         # every rank makes the same updates: what ends this loop is the same number, or the same decision, on all
         while counters.global_step < args.total_timesteps and not stopped and not late:
             left = 1 - counters.global_step / args.total_timesteps
-            learning_rate = learner.optimizer.param_groups[0]["lr"] = args.learning_rate * (
-                left if args.anneal_lr else 1
-            )
+            learning_rate = args.learning_rate * (left if args.anneal_lr else 1)
+            learner.optimizer.param_groups[0]["lr"] = learning_rate
             ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
 
             begun = time.perf_counter()
             with torch.no_grad():
                 passes = play(envs, learner.network, rollout, noise_keys, counters.env_step, device, args.norm_ent)
             played = time.perf_counter()
-            losses, samples, epochs = learner.learn(rollout, passes, counters.epoch, ent_coef)
+            losses, samples, epochs = learner.learn(rollout, passes, counters.update, ent_coef)
             learnt = time.perf_counter()
 
             # what rank 0 reports is about the games of all ranks, and a signal to one rank stops all
@@ -1182,7 +1174,6 @@ def train(args, device, stop, ranks) -> dict:
             invalid, episodes, sum_return, sum_length, stopped, late = ranks.sum(torch.tensor(local).double()).tolist()
 
             counters.update += 1
-            counters.epoch += epochs
             counters.env_step += args.num_steps
             counters.global_step += samples
             now = time.perf_counter()

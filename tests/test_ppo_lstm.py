@@ -1,35 +1,21 @@
 """PPO with an LSTM: what is remembered and what is forgotten, in play, in learning, in evaluation and over a resume."""
 
-import importlib.util
-import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from jobs import ALGORITHMS, MARKS, TORCHRUN, Job, load_file, metrics, result, torchrun
 
-ALGORITHMS = Path(__file__).resolve().parent.parent / "algorithms"
 FILE = ALGORITHMS / "ppo_sc2_lstm.py"
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-TIME_OUT = 200.0  # seconds for a job that takes ten alone on the machine
 CPU = torch.device("cpu")
 
-
-def load(name):
-    specification = importlib.util.spec_from_file_location(f"remembering_{name}", ALGORITHMS / f"{name}.py")
-    module = sys.modules[specification.name] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-lstm = load("ppo_sc2_lstm")
-ppo = load("ppo_sc2_multigpu")
+lstm = load_file(FILE, "remembering")
+ppo = load_file(ALGORITHMS / "ppo_sc2_multigpu.py", "forgetting")
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +29,7 @@ def one_process(monkeypatch):
     torch.set_num_threads(threads)
 
 
-@pytest.fixture
-def ranks():
-    alone = lstm.Ranks()
-    alone.join(CPU, 1)
-    yield alone
-    alone.leave()
+RANKS = lstm.Ranks()  # one that is alone
 
 
 SMALL = {
@@ -70,13 +51,8 @@ def small(tmp_path, **changes):
     return lstm.Args(**{"runs_dir": str(tmp_path), "run_name": "run", **SMALL, **changes})
 
 
-def metrics(folder):
-    path = folder / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def load_checkpoint(result):
-    return torch.load(result["checkpoint"], weights_only=True)
+def load_checkpoint(done):
+    return torch.load(done["checkpoint"], weights_only=True)
 
 
 def assert_same_end(one, other):
@@ -269,10 +245,10 @@ def test_play_forgets_when_an_episode_begins(counting, env_id):
     assert max(map(max, counting)) > 1 and sum(row.count(0) for row in counting) > 2 * 6
 
 
-def test_evaluation_forgets_when_an_episode_begins_and_when_a_game_is_lost(counting, ranks):
+def test_evaluation_forgets_when_an_episode_begins_and_when_a_game_is_lost(counting):
     args = lstm.Args(env_id="probe_env:ProbeRestarts-v0", eval_episodes=4)
     agent = Counting(lstm.make_envs(args, 1), 8, 8)
-    returns, stopped = lstm.evaluate_over_ranks(agent, args, False, CPU, lstm.run_folder.StopSignal(), ranks)
+    returns, stopped = lstm.evaluate_over_ranks(agent, args, False, CPU, lstm.run_folder.StopSignal(), RANKS)
     assert returns == [4.0, 6.0, 4.0, 6.0] and not stopped
     # the observation that a lost game leaves behind is acted on as a new one, and so is the first one after it
     lost = [(t, game) for game in (1, 3) for t in range(1, len(counting)) if counting[t][game] == 2 and t < 9]
@@ -295,14 +271,14 @@ def test_a_film_remembers(monkeypatch, tmp_path):
 # ---- learning ----------------------------------------------------------------------------------------------------
 
 
-def play_some(ranks, rollouts=2, num_steps=7, num_envs=6, **changes):
+def play_some(rollouts=2, num_steps=7, num_envs=6, **changes):
     args = lstm.Args(**{"env_id": "probe_env:ProbeCounts-v0", "num_minibatches": 2, **changes})
     envs = lstm.make_envs(args, num_envs)
     torch.manual_seed(0)
     agent = lstm.Agent(envs, 16, 16)
     torch.nn.init.normal_(agent.function.weight)  # as small as at first, memory would change no choice visibly
     keys = np.array(lstm.stream_seeds(1, range(num_envs), lstm.SHUFFLE), np.uint64)
-    learner = lstm.Learner(agent, torch.tensor(envs.action_set.argument_mask), keys, args, ranks)
+    learner = lstm.Learner(agent, torch.tensor(envs.action_set.argument_mask), keys, args, RANKS)
     rollout = lstm.Rollout(envs, num_steps, agent.start_state(num_envs))
     rollout.start_from(envs.reset()[0])
     for k in range(rollouts):
@@ -311,9 +287,9 @@ def play_some(ranks, rollouts=2, num_steps=7, num_envs=6, **changes):
     return learner, rollout, passes
 
 
-def test_before_the_first_step_of_the_optimizer_all_ratios_are_one(ranks):
+def test_before_the_first_step_of_the_optimizer_all_ratios_are_one():
     """The sequences that are learnt from give every action the probability that it had in play."""
-    learner, rollout, passes = play_some(ranks)
+    learner, rollout, passes = play_some()
     assert rollout.begins[1:].any() and rollout.first_state.abs().min() > 0
     targets, unit, _ = learner.targets(rollout, passes)
     for games in lstm.minibatches(learner.shuffle_keys, 0, 2):
@@ -324,9 +300,9 @@ def test_before_the_first_step_of_the_optimizer_all_ratios_are_one(ranks):
     assert sums[4] > 1e-3
 
 
-def test_the_last_value_remembers(ranks):
+def test_the_last_value_remembers():
     """Each step's next value is that of the following observation, with the state that play had there."""
-    learner, rollout, passes = play_some(ranks, gae_lambda=0.0, gamma=1.0, norm_adv=False)
+    learner, rollout, passes = play_some(gae_lambda=0.0, gamma=1.0, norm_adv=False)
     rollout.reward[:] = 0
     rollout.terminated[:] = False
     returns = learner.targets(rollout, passes)[0].returns
@@ -369,8 +345,8 @@ def test_every_game_comes_into_every_minibatch_as_often():
     assert abs(counts - 500).max() < 100  # 5 standard deviations
 
 
-def test_gradient_in_pieces_is_that_of_the_whole(ranks, monkeypatch):
-    learner, rollout, passes = play_some(ranks)
+def test_gradient_in_pieces_is_that_of_the_whole(monkeypatch):
+    learner, rollout, passes = play_some()
     targets, unit, _ = learner.targets(rollout, passes)
     found = []
     real = np.array_split
@@ -420,7 +396,7 @@ for k in range(int(updates)):
             logits, value, rollout.state = agent(rollout.observe(t, "cpu"), rollout.state, begins)
             log_prob, entropy = lstm.log_prob_and_entropy(logits, torch.from_numpy(rollout.action[t]), mask)
             passes.append(lstm.ForwardPass(log_prob, entropy, value))
-    losses, samples, epochs = learner.learn(rollout, passes, 2 * k, 0.01)
+    losses, samples, epochs = learner.learn(rollout, passes, k, 0.01)
     assert samples == recorded["valid"][k].sum() and epochs == 2
     lstm.check_equal_weights(agent, ranks)
     rollout.first_state = rollout.state
@@ -431,39 +407,13 @@ os._exit(0)  # as the algorithm does: Gloo's threads can crash an interpreter th
 """
 
 
-def launch(ranks, *command, **keywords):
-    """A program alone or under torchrun, in a session of its own, so that all its processes can be ended."""
-    launcher = [*TORCHRUN, f"--nproc-per-node={ranks}"] if ranks > 1 else [sys.executable]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), environment.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [str(word) for word in [*launcher, *command]],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        **keywords,
-    )
+def over_ranks(test):
+    for mark in MARKS:
+        test = mark(test)
+    return test
 
 
-def end(program, seconds=TIME_OUT):
-    """Its exit code and what it said; what is left of it after that is killed."""
-    try:
-        output, _ = program.communicate(timeout=seconds)
-        return program.returncode, output
-    finally:
-        try:
-            os.killpg(program.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-
-needs_torchrun = pytest.mark.skipif(sys.platform == "win32", reason="torchrun's process groups are those of Unix")
-
-
-@needs_torchrun
-@pytest.mark.timeout(600)
+@over_ranks
 @pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_ranks_learn_what_one_with_all_games_does(tmp_path, size):
     """From one recorded rollout in float64; ranks have different numbers of steps to learn from, once one has none."""
@@ -495,7 +445,12 @@ def test_ranks_learn_what_one_with_all_games_does(tmp_path, size):
     weights = []
     for ranks in (1, size):
         target = tmp_path / f"weights_{ranks}.pt"
-        code, output = end(launch(ranks, program, FILE, tmp_path / "rollout.pt", target, updates))
+        launcher = [*TORCHRUN, "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else [sys.executable]
+        # the probe is not beside the algorithm
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        words = [program, FILE, tmp_path / "rollout.pt", target, updates]
+        with Job([*launcher, *words], PYTHONPATH=path) as job:
+            code, output = job.end()
         assert code == 0, output
         weights.append(torch.load(target, weights_only=True))
     torch.manual_seed(0)
@@ -538,10 +493,10 @@ def test_learnt_values_are_those_of_the_probe(tmp_path, env_id, expected):
         max_grad_norm=10.0,
         checkpoint_every=1000,
     )
-    result = lstm.main(args)
+    done = lstm.main(args)
     envs = lstm.make_envs(args, 1)
     agent = lstm.Agent(envs, args.hidden_size, args.lstm_size)
-    agent.load_state_dict(load_checkpoint(result)["agent"])
+    agent.load_state_dict(load_checkpoint(done)["agent"])
     observation, _ = envs.reset()
     values, state = [], agent.start_state(1)
     for _ in range(3):
@@ -603,8 +558,8 @@ def test_impossible_arguments_are_refused_before_games_start(tmp_path, monkeypat
 
 
 def test_one_game_and_one_step(tmp_path):
-    result = lstm.main(small(tmp_path, num_envs=1, num_steps=1, num_minibatches=1, total_timesteps=4))
-    assert result["status"] == "finished" and result["env_steps"] >= 4
+    done = lstm.main(small(tmp_path, num_envs=1, num_steps=1, num_minibatches=1, total_timesteps=4))
+    assert done["status"] == "finished" and done["env_steps"] >= 4
     lines = metrics(tmp_path / "run")
     assert lines and all(np.isfinite(value) for line in lines for value in line.values())
 
@@ -620,11 +575,11 @@ def test_the_learning_rate_falls_to_near_zero_also_after_a_resume(tmp_path):
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_lower_precision_remembers_in_full_precision(tmp_path, precision):
-    result = lstm.main(small(tmp_path, precision=precision))
+    done = lstm.main(small(tmp_path, precision=precision))
     lines = metrics(tmp_path / "run")
-    assert result["status"] == "finished"
+    assert done["status"] == "finished"
     assert all(abs(line["losses/approx_kl"]) < 0.1 for line in lines)
-    assert load_checkpoint(result)["ranks"][0]["state"].dtype == torch.float32
+    assert load_checkpoint(done)["ranks"][0]["state"].dtype == torch.float32
 
 
 @pytest.mark.slow
@@ -671,82 +626,27 @@ def test_a_run_is_repeated_and_resumed_bit_for_bit(tmp_path, monkeypatch, env_id
 
 
 def test_checkpoints_are_those_of_this_network(tmp_path):
-    result = lstm.main(small(tmp_path, total_timesteps=20, eval_episodes=3))
-    path = result["checkpoint"]
+    done = lstm.main(small(tmp_path, total_timesteps=20, eval_episodes=3))
+    path = done["checkpoint"]
     again = lstm.main(lstm.Args(evaluate=path, eval_episodes=3, capture_video=False))  # the sizes are the checkpoint's
-    assert again["evaluation"] == result["evaluation"]
+    assert again["evaluation"] == done["evaluation"]
     with pytest.raises(SystemExit, match="--lstm-size 16 and cannot go on with 8"):
         lstm.main(small(tmp_path, resume=path, lstm_size=8))
     with pytest.raises(SystemExit, match="is a checkpoint of ppo_lstm; ppo_sc2_multigpu.py takes those of ppo only"):
         ppo.main(ppo.Args(evaluate=path))
 
 
-def job(tmp_path, ranks=2, **changes):
-    settings = {"runs_dir": tmp_path, "run_name": "run"} | SMALL | changes
-    words = []
-    for name, value in settings.items():
-        flag = name.replace("_", "-")
-        words += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
-    return launch(ranks, FILE, *words)
+TWO_RANKS = {"num_envs": 2, "num_minibatches": 2, "lstm_size": 16, "checksum_every": 1, "total_timesteps": 240}
 
 
-TWO_RANKS = {"env_id": "SC2MoveToBeacon-v0", "num_envs": 2, "checksum_every": 1, "total_timesteps": 2 * 10 * 6}
-
-
-@needs_torchrun
-@pytest.mark.timeout(600)
-def test_two_ranks_train_save_and_evaluate(tmp_path):
-    code, output = end(job(tmp_path, eval_episodes=3, **TWO_RANKS))
+@over_ranks
+def test_every_rank_saves_what_it_remembers(tmp_path):
+    with torchrun(tmp_path, file=FILE, eval_episodes=3, **TWO_RANKS) as job:
+        code, output = job.end()
     assert code == 0, output
-    assert re.search(r"2 rank\(s\), launcher torchrun, backend gloo", output)
     assert len(re.findall(r"all ranks hold the same weights, checksum [0-9a-f]{12}", output)) == 1
-    lines = metrics(tmp_path / "run")
-    assert [line["global_step"] for line in lines if "charts/SPS" in line] == [20, 40, 60, 80, 100, 120]
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
-    states = [rank["state"] for rank in load_checkpoint(result)["ranks"]]
-    assert len(states) == 2 and not torch.equal(*states)
-    # one process plays the same episodes, and cannot go on with the games of two
-    args = small(tmp_path, evaluate=result["checkpoint"], eval_episodes=3)
-    assert lstm.main(args)["evaluation"] == result["evaluation"]
-    with pytest.raises(SystemExit, match="holds the games of 2 ranks, but this job has 1"):
-        lstm.main(small(tmp_path, resume=result["checkpoint"], **TWO_RANKS | {"total_timesteps": 400}))
-
-
-@pytest.mark.slow
-@needs_torchrun
-@pytest.mark.timeout(900)
-def test_a_resumed_job_is_the_unbroken_one(tmp_path):
-    shape = TWO_RANKS | {"anneal_lr": False, "anneal_ent": False}
-    for changes in ({"total_timesteps": 60}, {"resume": "auto"}, {"run_name": "whole"}):
-        code, output = end(job(tmp_path, **shape | changes))
-        assert code == 0, output
-    ends = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("run", "whole")]
-    assert_same_end(*map(load_checkpoint, ends))
-
-
-@pytest.mark.slow
-@needs_torchrun
-@pytest.mark.timeout(600)
-def test_a_killed_rank_ends_the_job_and_no_checkpoint_is_half_written(tmp_path):
-    shape = {"env_id": "SC2MoveToBeacon-v0", "num_envs": 2, "total_timesteps": 10**6, "checkpoint_every": 1}
-    program = job(tmp_path, **shape)
-    try:
-        ends = time.monotonic() + TIME_OUT
-        while len(metrics(tmp_path / "run")) < 3:
-            assert program.poll() is None and time.monotonic() < ends, "no update was made"
-            time.sleep(0.1)
-        children = subprocess.run(["pgrep", "-P", str(program.pid)], capture_output=True, text=True, check=True)
-        os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
-        begun = time.monotonic()
-        code, output = end(program)
-        assert code != 0 and time.monotonic() - begun < 120, output
-    finally:
-        end(program, 10)
-    newest = lstm.run_folder.locate(tmp_path, "run", "", "auto")[1]
-    step = torch.load(newest, weights_only=True)["global_step"]
-    last = metrics(tmp_path / "run")[-1]["global_step"]
-    assert last - 20 <= step <= last
-    code, output = end(job(tmp_path, **shape | {"resume": "auto", "total_timesteps": step + 40}))
-    assert code == 0, output
-    steps = [line["global_step"] for line in metrics(tmp_path / "run")]
-    assert steps == list(range(20, step + 41, 20))
+    done = result(tmp_path / "run")
+    states = [rank["state"] for rank in load_checkpoint(done)["ranks"]]
+    assert len(states) == 2 and all(state.any() for state in states) and not torch.equal(*states)
+    # one process plays the same episodes
+    assert lstm.main(small(tmp_path, evaluate=done["checkpoint"], eval_episodes=3))["evaluation"] == done["evaluation"]
