@@ -583,6 +583,7 @@ def test_lower_precision_remembers_in_full_precision(tmp_path, precision):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_compiled_network_learns_the_same(tmp_path):
     weights = []
     for compiled in (False, True):
