@@ -26,7 +26,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, run_folder, video
+from sc2_envs import SC2VectorEnv, allocator, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION
 from sc2_envs.features import Layer
@@ -350,8 +350,8 @@ class Rollout:
 
 
 class ForwardPass(NamedTuple):
-    """What the network said when it chose the actions of one step, (B,) each, with the graph that leads back to the
-    weights: the update goes backward through this very pass, so the network runs once a step and not twice."""
+    """What the network said of the actions of one step, (B,) each. Where the graph that leads back to the weights is
+    kept, the update can go backward through the very pass that chose them: the network runs once a step, not twice."""
 
     log_prob: Tensor
     entropy: Tensor
@@ -639,6 +639,7 @@ def main(args: Args) -> dict:
     torch.set_num_threads(args.num_threads or torch.get_num_threads())
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
+    allocator.keep_freed_memory()
     with run_folder.StopSignal() as stop:
         return evaluate_checkpoint(args, device, stop) if args.evaluate else train(args, device, stop)
 

@@ -42,7 +42,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, rendezvous, run_folder, video
+from sc2_envs import SC2VectorEnv, allocator, rendezvous, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION, compile_engine
 from sc2_envs.features import Layer
@@ -675,8 +675,8 @@ class Rollout:
 
 
 class ForwardPass(NamedTuple):
-    """What the network said when it chose the actions of one step, (B,) each, with the graph that leads back to the
-    weights: the update goes backward through this very pass, so the network runs once a step and not twice."""
+    """What the network said of the actions of one step, (B,) each. Where the graph that leads back to the weights is
+    kept, the update can go backward through the very pass that chose them: the network runs once a step, not twice."""
 
     log_prob: Tensor
     entropy: Tensor
@@ -878,6 +878,11 @@ def make_optimizer(args, parameters) -> torch.optim.Optimizer:
     if args.optimizer in ("sgd", "rmsprop"):
         settings["momentum"] = args.momentum
     return OPTIMIZERS[args.optimizer](parameters, **settings)
+
+
+def piece_size(pixels: int, device) -> int:
+    """How many observations of so many pixels one pass learns from: as many as a CPU's cache holds; a GPU takes all."""
+    return max(16, 2**16 // pixels) if device.type == "cpu" else 2**30
 
 
 def network_of(agent: nn.Module, args, device):
@@ -1319,6 +1324,7 @@ def main(args: Args) -> dict:
         torch.set_num_threads(args.num_threads or 1)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
+    allocator.keep_freed_memory()
     compile_engine()  # minutes, once on each machine: before the others wait for this rank
     rendezvous.end_with_launcher(ranks.launcher)
     ranks.join(device, args.timeout_minutes, args.join_minutes)  # a signal ends it: there is nothing to save yet
@@ -1373,7 +1379,7 @@ def train(args, device, stop, ranks) -> dict:
         f"steps are learnt from by a policy at most {schedule.largest_lag()} update(s) younger than the one that acted"
     )
     argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
-    rows = args.num_steps if device.type == "cuda" else max(1, 64 // games)  # of a piece: a CPU's cache is small
+    rows = max(1, piece_size(args.screen_size**2, device) // games)  # of a square that are learnt from at once
     report, mean_return, stopped, late = Report(), None, False, False
     saved_at = counters.update
     clock = time.perf_counter()  # from here on: making the engine and the network is not training

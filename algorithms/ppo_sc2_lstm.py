@@ -36,7 +36,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, rendezvous, run_folder, video
+from sc2_envs import SC2VectorEnv, allocator, rendezvous, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION, compile_engine
 from sc2_envs.features import Layer
@@ -454,7 +454,7 @@ class Agent(nn.Module):
             (N, functions that take it, size of the argument); the values, (N,); and the state after the last step.
         """
         # the LSTM goes over all games at once, all else over few observations, which stay in a CPU's cache
-        size = 64 if state.device.type == "cpu" else begins.numel()
+        size = piece_size(observation["feature_screen"][0, 0].numel(), state.device)
         names, rows = observation.keys(), zip(*(tensor.split(size) for tensor in observation.values()), strict=True)
         pieces = [dict(zip(names, tensors, strict=True)) for tensors in rows]
         seen, features = zip(*map(self.see, pieces), strict=True)
@@ -674,6 +674,11 @@ def check_rows(rollout: Rollout, t: int, env_step: int) -> None:
 
 
 # --- learn -----------------------------------------------------------------------------------------------------------
+def piece_size(pixels: int, device) -> int:
+    """How many observations of so many pixels one pass learns from: as many as a CPU's cache holds; a GPU takes all."""
+    return max(16, 2**16 // pixels) if device.type == "cpu" else 2**30
+
+
 def network_of(agent: nn.Module, args, device):
     """The agent as a function: compiled if asked for, in the precision asked for, its outputs in float32 or better."""
     forward = torch.compile(agent) if args.compile else agent
@@ -750,7 +755,8 @@ class Learner:
         names = ("policy_loss", "value_loss", "entropy", "old_approx_kl", "approx_kl", "clipfrac")
         means = (sums / totals[:made].sum().clamp(min=1)).tolist()
         metrics = {f"losses/{name}": mean for name, mean in zip(names, means, strict=True)}
-        metrics["losses/grad_norm"] = float(np.mean(norms))
+        if finite := [norm for norm in norms if math.isfinite(norm)]:  # with fp16 some overflow, and are skipped
+            metrics["losses/grad_norm"] = float(np.mean(finite))
         if explained_variance is not None:
             metrics["losses/explained_variance"] = explained_variance
         return metrics, int(totals[0].sum()), made
@@ -809,7 +815,7 @@ class Learner:
             if args.clip_vloss:
                 near = old_value / unit + ((value - old_value) / unit).clamp(-args.clip_coef, args.clip_coef)
                 v_loss = torch.max(v_loss, self.value_loss(near, returns / unit, reduction="none"))
-            loss = ((pg_loss + args.vf_coef * v_loss - ent_coef * entropy) * valid).sum()
+            loss = (pg_loss + args.vf_coef * v_loss - ent_coef * entropy)[valid].sum()
             self.scaler.scale(loss / size).backward()
             with torch.no_grad():
                 # http://joschu.net/blog/kl-approx.html
@@ -1099,6 +1105,7 @@ def main(args: Args) -> dict:
         torch.set_num_threads(args.num_threads or 1)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
+    allocator.keep_freed_memory()
     compile_engine()  # minutes, once on each machine: before the others wait for this rank
     rendezvous.end_with_launcher(ranks.launcher)
     ranks.join(device, args.timeout_minutes, args.join_minutes)  # a signal ends it: there is nothing to save yet

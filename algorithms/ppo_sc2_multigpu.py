@@ -35,7 +35,7 @@ import tyro
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from sc2_envs import SC2VectorEnv, rendezvous, run_folder, video
+from sc2_envs import SC2VectorEnv, allocator, rendezvous, run_folder, video
 from sc2_envs.actions import SPATIAL_ARGUMENTS
 from sc2_envs.engine import ENGINE_VERSION, compile_engine
 from sc2_envs.features import Layer
@@ -566,8 +566,8 @@ class Rollout:
 
 
 class ForwardPass(NamedTuple):
-    """What the network said when it chose the actions of one step, (B,) each, with the graph that leads back to the
-    weights: the update goes backward through this very pass, so the network runs once a step and not twice."""
+    """What the network said of the actions of one step, (B,) each. Where the graph that leads back to the weights is
+    kept, the update can go backward through the very pass that chose them: the network runs once a step, not twice."""
 
     log_prob: Tensor
     entropy: Tensor
@@ -621,6 +621,11 @@ def check_rows(rollout: Rollout, t: int, env_step: int) -> None:
 
 
 # --- learn -----------------------------------------------------------------------------------------------------------
+def piece_size(pixels: int, device) -> int:
+    """How many observations of so many pixels one pass learns from: as many as a CPU's cache holds; a GPU takes all."""
+    return max(16, 2**16 // pixels) if device.type == "cpu" else 2**30
+
+
 def network_of(agent: nn.Module, args, device):
     """The agent as a function: compiled if asked for, in the precision asked for, its outputs in float32 or better."""
     forward = torch.compile(agent) if args.compile else agent
@@ -698,7 +703,8 @@ class Learner:
         names = ("policy_loss", "value_loss", "entropy", "old_approx_kl", "approx_kl", "clipfrac")
         means = (sums / totals[:made].sum().clamp(min=1)).tolist()
         metrics = {f"losses/{name}": mean for name, mean in zip(names, means, strict=True)}
-        metrics["losses/grad_norm"] = float(np.mean(norms))
+        if finite := [norm for norm in norms if math.isfinite(norm)]:  # with fp16 some overflow, and are skipped
+            metrics["losses/grad_norm"] = float(np.mean(finite))
         if explained_variance is not None:
             metrics["losses/explained_variance"] = explained_variance
         return metrics, int(totals[0].sum()), made
@@ -735,7 +741,7 @@ class Learner:
         the KL divergence, and how many were clipped. Some rows at a time: small pieces stay in a CPU's cache.
         """
         args, games, sums = self.args, np.arange(steps.shape[1]), torch.zeros(6, dtype=torch.float64)
-        pieces = math.ceil(steps.size / (64 if self.device.type == "cpu" else 4096))
+        pieces = math.ceil(steps.size / piece_size(args.screen_size**2, self.device))
         for rows in np.array_split(steps, min(pieces, len(steps))):
             observation = {
                 name: torch.from_numpy(array[rows, games]).flatten(0, 1).to(self.device)
@@ -755,7 +761,7 @@ class Learner:
             if args.clip_vloss:
                 near = old_value / unit + ((value - old_value) / unit).clamp(-args.clip_coef, args.clip_coef)
                 v_loss = torch.max(v_loss, self.value_loss(near, returns / unit, reduction="none"))
-            loss = ((pg_loss + args.vf_coef * v_loss - ent_coef * entropy) * valid).sum()
+            loss = (pg_loss + args.vf_coef * v_loss - ent_coef * entropy)[valid].sum()
             self.scaler.scale(loss / steps.size).backward()
             with torch.no_grad():
                 # http://joschu.net/blog/kl-approx.html
@@ -1035,6 +1041,7 @@ def main(args: Args) -> dict:
         torch.set_num_threads(args.num_threads or 1)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
+    allocator.keep_freed_memory()
     compile_engine()  # minutes, once on each machine: before the others wait for this rank
     rendezvous.end_with_launcher(ranks.launcher)
     ranks.join(device, args.timeout_minutes, args.join_minutes)  # a signal ends it: there is nothing to save yet

@@ -62,6 +62,7 @@ def test_a_resumed_job_is_the_unbroken_one_and_needs_its_ranks(tmp_path, file):
     module = load_file(file, file.stem)
     alone = module.Args(**{"runs_dir": str(tmp_path), "run_name": "resumed", "resume": "auto", "hidden_size": 16})
     alone.num_envs, alone.num_steps, alone.total_timesteps = 3, 60, changes["total_timesteps"]
+    alone.num_minibatches = 1  # of those that have them
     with pytest.raises(SystemExit, match="games of 2 ranks, but this job has 1"):
         module.main(alone)
 

@@ -297,12 +297,15 @@ def test_dangerous_loads_are_seen(call, dangerous):
 # its own, also under a name that another file has.
 SHARED = {
     "the ranks": ("Ranks", "find_ranks", "to_bytes", "from_bytes", "average_gradients", "check_equal_weights"),
-    "random streams": ("TRAINING", "ACTION_NOISE", "EVALUATION", "EVALUATION_NOISE", "stream_seeds", "uniforms"),
+    "random streams": (
+        *("TRAINING", "ACTION_NOISE", "EVALUATION", "EVALUATION_NOISE", "SHUFFLE"),
+        *("stream_seeds", "uniforms"),
+    ),
     "the network": ("layer_init", "Planes", "Agent"),
     "the action": ("sample_index", "given_function", "sample_actions", "log_prob_and_entropy"),
     "play": ("Rollout", "ForwardPass", "play", "check_rows"),
-    "the loss": ("n_step_returns",),
-    "precision": ("network_of",),
+    "the loss": ("n_step_returns", "Targets"),
+    "the network at work": ("network_of", "piece_size"),
     "games and evaluation": ("EVALUATION_METRICS", "env_keywords", "make_envs", "evaluate_over_ranks", "film"),
     "the run folder": ("start_run", "end_run", "find_run"),
     "checkpoints": (
@@ -320,6 +323,11 @@ SHARED = {
 }
 # The same for the files of several ranks; those of one process have shorter forms under these names.
 SHARED_OVER_RANKS = ("evaluate_and_film", "main", "evaluate_checkpoint")
+# What has to know of a memory: the files whose network has one have forms of their own.
+MEMORYLESS = (
+    *("Agent", "network_of", "Rollout", "ForwardPass", "play", "evaluate_over_ranks", "film"),
+    *("CHECKPOINT_ARGS", "save_games", "resume_games", "evaluate_checkpoint"),
+)
 OWN = {"ALGORITHM"}  # equal in the files of one algorithm, and another in those of another
 SHARED_NAMES = [name for names in SHARED.values() for name in names]
 
@@ -346,6 +354,8 @@ def versions(name: str) -> dict[str, str]:
     files = {path.name: definitions(path.read_text(encoding="utf-8")) for path in ALGORITHMS}
     if name in SHARED_OVER_RANKS:
         files = {file: names for file, names in files.items() if "Ranks" in names}
+    if name in MEMORYLESS:
+        files = {file: names for file, names in files.items() if "nn.LSTM" not in names["Agent"]}
     return {file: names[name] for file, names in files.items() if name in names}
 
 
