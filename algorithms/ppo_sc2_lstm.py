@@ -469,9 +469,9 @@ class Agent(nn.Module):
         seen, features = {}, [vector]
         for name in ("screen", "minimap"):
             first, second = self.convolutions[name]
-            x = F.relu(first(self.planes[name](observation[f"feature_{name}"], dtype)))
+            x = F.relu_(first(self.planes[name](observation[f"feature_{name}"], dtype)))
             # a bias a channel: the same as concatenating the vector's entries as constant planes, for free
-            seen[name] = F.relu(second(x) + self.broadcast[name](vector)[:, :, None, None])
+            seen[name] = F.relu_(second(x).add_(self.broadcast[name](vector)[:, :, None, None]))
             summary = F.adaptive_avg_pool2d(seen[name], self.pooled)
             features.append(summary.permute(0, 2, 3, 1).flatten(1))  # in the order of its memory: no copy
         return seen, F.relu(self.dense(torch.cat(features, 1)))
