@@ -5,8 +5,9 @@
     python benchmark/training_throughput.py --env-id SC2DefeatRoaches-v0 --sizes 32 --no-variants
 
 All train the same network from the same initial weights, in the same game, with the same number of games, steps,
-minibatches and epochs, on one core with one thread, and take turns. Time is split into the games' steps, the rest of
-play, and learning. Rows of their own: bf16, another memory layout, torch.compile, and two ways to use a second core.
+minibatches and epochs, on one core with one thread, each in a process of its own, and take turns. Time is split into
+the games' steps, the rest of play, and learning. Rows of their own: bf16, another memory layout, the peers with our
+setting of the memory allocator, torch.compile, and two ways to use a second core.
 Runs on Linux only, and needs the extra sb3. Docs: docs/benchmarks.md.
 """
 
@@ -16,6 +17,7 @@ import contextlib
 import hashlib
 import io
 import json
+import multiprocessing
 import os
 import shlex
 import shutil
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,12 +42,14 @@ from scaling_simulated import load
 from training_peers import ActorCritic, Stopwatch, Update, train_like_cleanrl, train_stable_baselines3
 
 import sc2_envs
+from sc2_envs import allocator
 from sc2_envs.engine import ENGINE_VERSION, compile_engine
 
 FILES = {name: REPOSITORY / "algorithms" / f"{name.lower()}_sc2_multigpu.py" for name in ("A2C", "PPO")}
 OURS, SB3, CLEANRL = "ours", "Stable-Baselines3", "a loop like CleanRL's"
 PEERS = {"A2C": (SB3,), "PPO": (SB3, CLEANRL)}
 CONTIGUOUS, BF16, COMPILED, OVERLAP, TWO_RANKS = "contiguous", "bf16", "torch.compile", "--overlap", "two ranks"
+KEPT = "freed memory kept"  # as the algorithm files do: sc2_envs.allocator
 WANTED = {"A2C": 2.0, "PPO": 1.2}  # times the peers, end to end
 WANTED_PLAY = {"PPO": 2.0}  # the same, while they play
 
@@ -86,7 +91,7 @@ class Args:
     quick: bool = False
     """a look in a minute or two: the first size, short and single trainings, without torch.compile"""
     timeout_seconds: float = 300.0
-    """the longest that a training on two cores may take"""
+    """the longest that one training may take"""
     output: Path = Path("runs/training_throughput")
     """folder for training_throughput.md and training_throughput.json"""
 
@@ -117,6 +122,7 @@ def ways(variants: bool) -> list[Way]:
         found += [Way(algorithm, who) for who in everyone]
         if variants:
             found += [Way(algorithm, who, CONTIGUOUS) for who in everyone]
+            found += [Way(algorithm, who, KEPT) for who in peers]
             found += [Way(algorithm, OURS, BF16), Way(algorithm, OURS, COMPILED)]
     return found + [Way("A2C", OURS, OVERLAP), Way("A2C", OURS, TWO_RANKS)] * variants
 
@@ -269,6 +275,8 @@ class Trainer:
             return ActorCritic(module, agent, torch.tensor(envs.action_set.argument_mask), flags.norm_ent)
 
         try:
+            if way.variant == KEPT and not allocator.keep_freed_memory():
+                raise RuntimeError(f"{way}: there is no glibc here")
             if way.who == SB3:
                 return train_stable_baselines3(way.algorithm, flags, make_actor_critic, updates)
             return train_like_cleanrl(flags, make_actor_critic, updates)
@@ -293,6 +301,60 @@ class Trainer:
         with tempfile.TemporaryDirectory(prefix="sc2_envs-training-") as folder:
             scaling.run_once(how, ranks, self.cores[:2], Path(folder), "run")
             return read_updates(Path(folder) / "run")
+
+
+class Contestants(Trainer):
+    """The same, with each contestant in a process of its own, on one core: what one of them tells the memory allocator
+    holds for its whole process, and would help the others too."""
+
+    def __init__(self, args: Args, size: int, cores: list[int], processes: dict[str, ProcessPoolExecutor]) -> None:
+        super().__init__(args, size, cores)
+        self.processes = processes
+
+    def train(self, way: Way) -> Speed:
+        speed, networks = (
+            self.processes[process_of(way)]
+            .submit(train_there, self.args, self.size, self.cores, way)
+            .result(timeout=self.args.timeout_seconds)
+        )
+        self.networks |= networks
+        if len(self.networks) > 1:
+            raise RuntimeError(f"{way}: not all have trained the same network: {', '.join(sorted(self.networks))}")
+        return speed
+
+
+def process_of(way: Way) -> str:
+    return way.who + f", {KEPT}" * (way.variant == KEPT)
+
+
+def train_there(args: Args, size: int, cores: list[int], way: Way) -> tuple[Speed, set[str]]:
+    trainer = Trainer(args, size, cores)
+    return trainer.train(way), trainer.networks
+
+
+def settle(core: int, folder: str) -> None:
+    """One thread of PyTorch on one core, and whatever torch.compile writes in this folder."""
+    os.sched_setaffinity(0, [core])
+    torch.set_num_threads(1)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+
+
+@contextlib.contextmanager
+def contestants(asked: list[Way], core: int) -> Iterator[dict[str, ProcessPoolExecutor]]:
+    """A process for each contestant, by `process_of`; they end with the context."""
+    with tempfile.TemporaryDirectory(prefix="sc2_envs-compiled-") as folder:
+        spawn = multiprocessing.get_context("spawn")
+        processes = {
+            name: ProcessPoolExecutor(1, spawn, initializer=settle, initargs=(core, folder))
+            for name in {process_of(way) for way in asked}
+        }
+        try:
+            yield processes
+        finally:
+            for pool in processes.values():
+                for process in (pool._processes or {}).values():  # one that hangs would be waited for
+                    process.terminate()
+                pool.shutdown(cancel_futures=True)
 
 
 def command_line(flags: dict[str, Any]) -> list[str]:
@@ -388,7 +450,8 @@ def speed_table(asked: list[Way], speeds: dict[Way, list[Speed]], missing: dict[
             f"{next(iter(trainer.networks), '')}; float32, channels-last and one thread where nothing else is said. "
             f"Median and slowest of {args.repeats} trainings of {' and '.join(updates)}, {args.warm_up} more before "
             "the clock starts. The last columns are microseconds of one env step: inside the games' step, in the rest "
-            "of play (the network, drawing actions, keeping what was seen), in learning, in everything else."
+            "of play (the network, drawing actions, keeping what was seen), in learning, in everything else. Ours has "
+            "the C library keep freed memory; the peers as they come do not, and rows show what it would give them."
         ),
     )
     for way in asked:
@@ -450,8 +513,10 @@ def run(args: Args, report: Benchmark, cores: list[int]) -> None:
     speeds_of: dict[int, dict[Way, list[Speed]]] = {}
     report.data["speeds"], report.data["not_measured"], report.data["network"] = {}, {}, {}
     for size in args.sizes:
-        trainer, asked = Trainer(args, size, cores), ways(args.variants and size == args.sizes[0])
-        speeds, missing = measure(trainer, asked, args.repeats, cores)
+        asked = ways(args.variants and size == args.sizes[0])
+        with contestants(asked, cores[0]) as processes:
+            trainer = Contestants(args, size, cores, processes)
+            speeds, missing = measure(trainer, asked, args.repeats, cores)
         speeds_of[size] = speeds
         report.tables.append(speed_table(asked, speeds, missing, trainer))
         report.data["speeds"][size] = {str(way): [asdict(speed) for speed in own] for way, own in speeds.items()}
@@ -459,21 +524,6 @@ def run(args: Args, report: Benchmark, cores: list[int]) -> None:
         report.data["network"][size] = next(iter(trainer.networks))
     report.tables.append(ratio_table(speeds_of))
     report.targets = targets(args.sizes[0], speeds_of[args.sizes[0]])
-
-
-@contextlib.contextmanager
-def one_core(core: int, cores: list[int]) -> Iterator[None]:
-    """One thread of PyTorch on one core meanwhile, and whatever torch.compile writes in a folder of its own."""
-    threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory(prefix="sc2_envs-compiled-") as folder:
-        os.sched_setaffinity(0, [core])
-        torch.set_num_threads(1)
-        try:
-            with mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}):
-                yield
-        finally:
-            torch.set_num_threads(threads)
-            os.sched_setaffinity(0, cores)
 
 
 def problem_of(args: Args) -> str | None:
@@ -504,15 +554,14 @@ def main(args: Args) -> int:
     if problem is not None:
         print(problem, file=sys.stderr)
         return 2
-    compile_engine()  # not on one core
+    compile_engine()  # before a process is kept on one core
     cores = available_cores()
     settings = {key: list(v) if isinstance(v, tuple) else v for key, v in vars(args).items() if key != "output"}
     flags = {algorithm: flags_of(args, algorithm, args.sizes[0]) for algorithm in FILES}
     settings |= {"core": cores[0], "flags": flags}
     report = Benchmark("training_throughput", settings, ENGINE_VERSION)
     report.versions |= describe_versions(("torch", "stable-baselines3"))
-    with one_core(cores[0], cores):
-        run(args, report, cores)
+    run(args, report, cores)
     report.finish(args.output)
     return 0 if all(target.reached for target in report.targets) else 1
 

@@ -1293,6 +1293,7 @@ def test_training_is_measured_beside_its_peers(training, tmp_path, monkeypatch):
     main_rows = ["A2C, ours", "A2C, Stable-Baselines3", "PPO, ours", "PPO, Stable-Baselines3"]
     main_rows.append("PPO, a loop like CleanRL's")
     variants = [f"{row}, contiguous" for row in main_rows] + ["A2C, ours, bf16", "PPO, ours, bf16"]
+    variants += [f"{row}, freed memory kept" for row in main_rows if "ours" not in row]
     assert set(content["speeds"]["16"]) == {*main_rows, *variants}
     assert set(content["speeds"]["20"]) == set(main_rows)
     assert content["not_measured"]["16"] == {
