@@ -57,6 +57,7 @@ CURVE_POINTS = 200
 NOT_SETTINGS = {
     *("seed", "run_name", "runs_dir", "resume", "evaluate", "capture_video", "checkpoint_every", "keep_checkpoints"),
     *("track", "wandb_project_name", "wandb_entity", "world_size", "rank", "local_rank", "master_addr", "master_port"),
+    *("timeout_minutes", "join_minutes", "checksum_every"),
 }
 STORAGE_FLAGS = ("--runs-dir", "--run-name", "--resume")
 

@@ -172,7 +172,8 @@ def refuse_other_args(
     if before.keys() != now.keys():
         others = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(before.keys() ^ now.keys()))
         raise SystemExit(f"{path} was made by another algorithm file, or another version of it: {others}")
-    for name in before.keys() - {"resume", "run_name", "runs_dir", "evaluate"}:
+    of_this_start = {"resume", "run_name", "runs_dir", "evaluate", "world_size", "rank", "local_rank", "master_addr"}
+    for name in before.keys() - of_this_start - {"master_port"}:
         flag = f"--{name.replace('_', '-')}"
         if before[name] != now[name] and name in fixed:
             raise SystemExit(f"{path} was made with {flag} {before[name]} and cannot go on with {now[name]}")
