@@ -46,6 +46,7 @@ def finish(process):
     return out, err
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_edit_of_one_rule_file_changes_the_next_process(tmp_path):
     root = tmp_path / "source"

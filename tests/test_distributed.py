@@ -44,7 +44,11 @@ def test_two_ranks_train_save_and_evaluate(tmp_path, file):
                 module.main(module.Args(resume=done["checkpoint"], **same))
 
 
-@every_file
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=() if "a2c" in file.stem else pytest.mark.slow) for file in FILES],
+    ids=lambda file: file.stem,
+)
 def test_a_resumed_job_is_the_unbroken_one_and_needs_its_ranks(tmp_path, file):
     """Half of it, a signal to one rank, the other half; in one process it is refused."""
     changes = {"num_steps": 60, "total_timesteps": 6 * 60 * 14}

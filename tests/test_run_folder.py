@@ -163,12 +163,35 @@ def test_the_best_checkpoint_is_forgotten_with_the_steps_that_are_dropped(tmp_pa
 # ---- signals -----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def handle():
+    """Sets what a signal does; afterwards it does what it did before, whatever the tests were started under."""
+    before = {}
+
+    def set_handler(number, handler):
+        before.setdefault(number, signal.getsignal(number))
+        signal.signal(number, handler)
+        return handler
+
+    yield set_handler
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_a_closed_terminal_is_no_request_under_nohup(handle):
+    handle(signal.SIGHUP, signal.SIG_IGN)
+    with run_folder.StopSignal() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.requested == ""
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
-def test_a_signal_is_a_request(name):
+def test_a_signal_is_a_request(name, handle):
     if not hasattr(signal, name):
         pytest.skip(f"this system has no {name}")
     number = getattr(signal, name)
-    before = signal.getsignal(number)
+    before = handle(number, signal.SIG_DFL)
     with run_folder.StopSignal() as stop:
         assert stop.requested == ""
         signal.raise_signal(number)
