@@ -103,13 +103,13 @@ class Args:
     """side of the minimap's layers in pixels"""
     step_mul: int = 8
     """game loops of one env step"""
-    total_timesteps: int = 400_000
+    total_timesteps: int = 200_000
     """env steps of the whole run, over all ranks"""
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
     num_envs: int = 32
     """games that each rank plays side by side"""
-    num_steps: int = 32
+    num_steps: int = 16
     """steps of each game between two updates"""
     update_epochs: int = 3
     """how often an update goes over its batch"""
