@@ -35,7 +35,7 @@ test: $(STAMPS)/dev ## run the quick tests, and name those that are skipped (PYT
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "not slow and not soak" $(PYTEST_ARGS)
 
 test-slow: $(STAMPS)/dev ## run the tests that take minutes
-	$(BIN)/python -m pytest -m "slow and not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "slow and not soak" $(PYTEST_ARGS)
 
 test-all: ## run the quick tests, then the slow ones
 	$(MAKE) test
