@@ -1107,7 +1107,7 @@ def main(args: Args) -> dict:
     torch.backends.cudnn.deterministic = args.torch_deterministic
     allocator.keep_freed_memory()
     compile_engine()  # minutes, once on each machine: before the others wait for this rank
-    rendezvous.end_with_launcher(ranks.launcher)
+    rendezvous.end_with_launcher(ranks.rank, ranks.launcher)
     ranks.join(device, args.timeout_minutes, args.join_minutes)  # a signal ends it: there is nothing to save yet
     with run_folder.StopSignal() as stop:
         try:

@@ -87,7 +87,7 @@ def first_slurm_host(variables: Mapping[str, str]) -> str:
     return address[0] if address else hosts[0]
 
 
-def end_with_launcher(launcher: str) -> None:
+def end_with_launcher(rank: int, launcher: str) -> None:
     """Ask Linux for SIGTERM on the death of torchrun, this process's parent: torchrun ends its ranks when a signal
     comes that it handles, but SIGKILL, or a signal that it was not told to handle, would leave them behind.
 
@@ -101,7 +101,7 @@ def end_with_launcher(launcher: str) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     # had it died before, the first process of the machine is the parent, which in a container may be torchrun itself
     if os.getppid() == 1 and not re.search(rb"python|torch", Path("/proc/1/cmdline").read_bytes()):
-        raise SystemExit("torchrun has died")
+        raise SystemExit(f"rank {rank}: torchrun has died")
 
 
 # ---- meeting -----------------------------------------------------------------------------------------------------
