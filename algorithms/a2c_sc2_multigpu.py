@@ -729,11 +729,14 @@ def check_rows(rollout: Rollout, t: int, env_step: int) -> None:
             raise FloatingPointError(f"env {i} {problem} at its step {env_step + t}{after}")
 
 
+STEP_ARRAYS = ("action", "reward", "terminated", "truncated", "valid")  # of a Rollout, (T, B, ...) each
+
+
 def square_of(rollout: Rollout, games: slice) -> Rollout:
     """The rows of some of the games, without a copy."""
     square = object.__new__(Rollout)
     square.observation = {name: array[:, games] for name, array in rollout.observation.items()}
-    for name in ("action", "reward", "terminated", "truncated", "valid"):
+    for name in STEP_ARRAYS:
         setattr(square, name, getattr(rollout, name)[:, games])
     return square
 
@@ -825,10 +828,9 @@ class Actor:
         if self.coming is not None:
             played = self.coming.result(timeout=60 * self.args.timeout_minutes)
             rollout = played.rollout
-            names = ("action", "reward", "terminated", "truncated", "valid")
             state["coming"] = {
                 "observation": {name: torch.from_numpy(array) for name, array in rollout.observation.items()},
-                **{name: torch.from_numpy(getattr(rollout, name)) for name in names},
+                **{name: torch.from_numpy(getattr(rollout, name)) for name in STEP_ARRAYS},
                 "episodes": rollout.episodes,
                 "invalid_actions": rollout.invalid_actions,
                 "passes": [[tensor.cpu() for tensor in step] for step in played.passes],
@@ -845,7 +847,7 @@ class Actor:
         for name, tensor in state["newest"].items():
             self.newest[name].copy_(tensor)
         if coming:
-            for name in ("action", "reward", "terminated", "truncated", "valid"):
+            for name in STEP_ARRAYS:
                 getattr(rollout, name)[:] = coming[name].numpy()
             for name, array in rollout.observation.items():
                 array[:] = coming["observation"][name].numpy()
@@ -1397,7 +1399,10 @@ def train(args, device, stop, ranks) -> dict:
                 ent_coef = args.ent_coef * (left if args.anneal_ent else 1)
                 mine = slice(k * games, (k + 1) * games)
                 square = square_of(played.rollout, mine)
-                acted = passes = [ForwardPass(*(tensor[mine] for tensor in step)) for step in played.passes]
+                acted = played.passes
+                if schedule.squares > 1:
+                    acted = [ForwardPass(*(tensor[mine] for tensor in step)) for step in acted]
+                passes = acted
                 if actor.newest:  # another policy may have acted, and kept no graph
                     passes = passes_of(network, square, argument_mask, args.norm_ent, rows, device)
                 learnt = learn(network, square, acted, passes, args, ent_coef, scaler, device, ranks)

@@ -133,9 +133,8 @@ def main(args: Args, variables: Mapping[str, str] = os.environ) -> int:
     print(shlex.join(words), flush=True)
     code, stopped_by = run(words, args.stop_seconds)
     status = "unknown"
-    if (
-        result.exists() and result.stat().st_mtime_ns != before
-    ):  # that of an earlier attempt says nothing about this one
+    # the result of an earlier attempt says nothing about this one
+    if result.exists() and result.stat().st_mtime_ns != before:
         status = json.loads(result.read_text(encoding="utf-8"))["status"]
     answer = exit_code(status, code, stopped_by)
     print(f"torchrun ended with code {code}, the run's status is {status}: exit code {answer}", flush=True)

@@ -159,6 +159,11 @@ def load_checkpoint(path: str | Path, observation_space: Any, action_space: Any,
     return checkpoint
 
 
+# arguments that say where and how a program was started, and nothing of the run
+_OF_ONE_START = {"resume", "run_name", "runs_dir", "evaluate"}
+_OF_ONE_START |= {"world_size", "rank", "local_rank", "master_addr", "master_port"}
+
+
 def refuse_other_args(
     path: str | Path, checkpoint: Mapping[str, Any], now: Mapping[str, Any], fixed: Sequence[str]
 ) -> None:
@@ -172,8 +177,7 @@ def refuse_other_args(
     if before.keys() != now.keys():
         others = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(before.keys() ^ now.keys()))
         raise SystemExit(f"{path} was made by another algorithm file, or another version of it: {others}")
-    of_this_start = {"resume", "run_name", "runs_dir", "evaluate", "world_size", "rank", "local_rank", "master_addr"}
-    for name in before.keys() - of_this_start - {"master_port"}:
+    for name in before.keys() - _OF_ONE_START:
         flag = f"--{name.replace('_', '-')}"
         if before[name] != now[name] and name in fixed:
             raise SystemExit(f"{path} was made with {flag} {before[name]} and cannot go on with {now[name]}")

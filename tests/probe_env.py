@@ -5,7 +5,8 @@ discount of 0.9 the value of a state is 10 where the episode is cut (truncation)
 ends (termination). The step that resets a finished game gives no reward.
 
 With `counts`, the reward tells which transition it is of: 1,000 times the game's number, and how many steps it has
-behind it. With `restarts`, every other game is lost after two steps of each episode, as a real game that crashed.
+behind it. With `restarts`, every other game is lost after two steps of its first episodes, as a real game that
+crashed.
 """
 
 import gymnasium as gym

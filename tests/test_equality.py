@@ -1,20 +1,17 @@
 """R ranks with B games learn what one rank with R x B games does, from the same recorded games."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from jobs import TORCHRUN, Job
+from jobs import ALGORITHMS, FILE, TORCHRUN, Job, load_file
 
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed"),
     pytest.mark.timeout(400),
 ]
 
-ALGORITHMS = Path(__file__).resolve().parent.parent / "algorithms"
 GAMES, STEPS = 8, 8
 
 # Loads an algorithm file, takes this rank's share of a recorded rollout, and makes some updates from it.
@@ -77,17 +74,10 @@ os._exit(0)  # as the algorithm does: Gloo's threads can crash an interpreter th
 """
 
 
-def load(name):
-    specification = importlib.util.spec_from_file_location(f"equality_{name}", ALGORITHMS / f"{name}.py")
-    module = sys.modules[f"equality_{name}"] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 def record(path, updates):
     """A played rollout with ends, and steps that do not count: the ranks have different numbers of them, once one of
     two ranks has none at all."""
-    a2c = load("a2c_sc2_multigpu")
+    a2c = load_file(FILE, "equality_a2c")
     envs = a2c.make_envs(a2c.Args(), GAMES)
     torch.manual_seed(0)  # the tolerance is of this rollout: where a gradient is near 0, rounding is large in Adam
     agent = a2c.Agent(envs, 16)
@@ -129,7 +119,7 @@ def test_any_number_of_ranks_learns_the_same_from_the_same_games(tmp_path, name,
             code, output = job.end()
         assert code == 0, output
         weights[ranks] = torch.load(target, weights_only=True)
-    module = load(name)
+    module = load_file(ALGORITHMS / f"{name}.py", "equality")
     torch.manual_seed(0)
     before = module.Agent(module.make_envs(module.Args(), 1), 16).state_dict()
     changed = 0

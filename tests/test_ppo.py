@@ -1,19 +1,13 @@
 """What is PPO's own: minibatches, the clipped objective, and an early stop that all ranks take together."""
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from jobs import ALGORITHMS, load_file
 
-ALGORITHMS = Path(__file__).resolve().parent.parent / "algorithms"
-specification = importlib.util.spec_from_file_location("ppo", ALGORITHMS / "ppo_sc2_multigpu.py")
-ppo = sys.modules["ppo"] = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(ppo)
-
+ppo = load_file(ALGORITHMS / "ppo_sc2_multigpu.py", "ppo")
 CPU = torch.device("cpu")
 PLAIN = {"norm_adv": False, "norm_value_loss": False, "max_grad_norm": 0.0, "hidden_size": 16}
 
