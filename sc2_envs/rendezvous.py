@@ -148,7 +148,7 @@ class Meeting:
                 raise SystemExit(
                     f"{self.address}: it has to be file:// and the full path of a file; its folder has to exist"
                 )
-            return dist.FileStore(self._file, self.size)
+            return dist.FileStore(self._file)  # without a size: two that leave together would both let it lie
         where = f"{self.address}:{self.port}"
         here: dict[str, Any] = {}
         try:
@@ -176,6 +176,8 @@ class Meeting:
             if self._file and store.check(["meeting"]):
                 store.set("outdated", "")
                 raise SystemExit(outdated)
+            if self._file:
+                Path(f"{self._file}.left").unlink(missing_ok=True)
             store.set("meeting", secrets.token_hex(8))
         while time.monotonic() < ends:
             if store.check(["meeting"]) and (newest := store.get("meeting")) != meeting:
@@ -228,4 +230,12 @@ class Meeting:
 
     def end(self) -> None:
         """Let go of the store; the last rank to let go of a file removes it."""
-        self.store = None
+        self.store = None  # PyTorch's writes to its file once more as it goes
+        if self._file:
+            import fcntl
+
+            with Path(f"{self._file}.left").open("ab") as left:
+                fcntl.flock(left, fcntl.LOCK_EX)
+                if left.seek(0, os.SEEK_END) + left.write(b".") == self.size:
+                    for name in (self._file, left.name):
+                        Path(name).unlink(missing_ok=True)
