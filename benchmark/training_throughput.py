@@ -484,15 +484,31 @@ def speed_table(asked: list[Way], speeds: dict[Way, list[Speed]], missing: dict[
 def ratio_table(speeds_of: dict[int, dict[Way, list[Speed]]]) -> Table:
     table = Table(
         "Ours against its peers",
-        ("algorithm", "against", "screen", "end to end", "while playing", "while learning"),
-        note="Ratios of the medians, in times. While learning: of the time between the last env step and the next one.",
+        (
+            "algorithm",
+            "against",
+            "screen",
+            "layout of ours",
+            "of theirs",
+            "end to end",
+            "while playing",
+            "while learning",
+        ),
+        note="Ratios of the medians, in times. While learning: of the time between the last env step and the next one. "
+        "PyTorch's own memory layout, which the peers have as they come, is contiguous; targets are about equal ones.",
     )
     for size, speeds in speeds_of.items():
         for algorithm, peers in PEERS.items():
             for peer in peers:
-                ours, theirs = speeds[Way(algorithm, OURS)], speeds[Way(algorithm, peer)]
-                ratios = (rate(ours, part) / rate(theirs, part) for part in ("whole", "play", "learn"))
-                table.rows.append((algorithm, peer, f"{size} x {size}", *ratios))
+                for variants in (("", ""), (CONTIGUOUS, CONTIGUOUS), ("", CONTIGUOUS)):
+                    ours, theirs = (
+                        speeds.get(Way(algorithm, who, variant))
+                        for who, variant in zip((OURS, peer), variants, strict=True)
+                    )
+                    if ours and theirs:
+                        layouts = (variant or "channels-last" for variant in variants)
+                        ratios = (rate(ours, part) / rate(theirs, part) for part in ("whole", "play", "learn"))
+                        table.rows.append((algorithm, peer, f"{size} x {size}", *layouts, *ratios))
     return table
 
 
