@@ -18,7 +18,10 @@ from sc2_envs import ENV_IDS  # noqa: E402
 
 RESULTS = REPOSITORY / "benchmark" / "results"
 # pages whose tables hold what was measured; the others' are of rules, flags and published scores
-MEASURED = [REPOSITORY / name for name in ("README.md", "docs/benchmarks.md", "docs/algorithms/a2c.md")]
+MEASURED = [
+    REPOSITORY / name
+    for name in ("README.md", "docs/benchmarks.md", "docs/algorithms/a2c.md", "docs/algorithms/ppo.md")
+]
 
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 LINK_TO_RESULTS = re.compile(r"\]\(benchmark/results/(\w+\.md)\)")
