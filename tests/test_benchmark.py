@@ -1354,3 +1354,53 @@ def test_training_is_measured_on_two_cores_and_compiled(training, tmp_path):
 def test_training_throughput_refuses_what_it_does_not_know(training, flags, message, capsys):
     assert training.main(training.Args(**flags)) == 2
     assert message in capsys.readouterr().err
+
+
+# ---- evolution strategies ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def es_throughput():
+    pytest.importorskip("torch")
+    import es_throughput
+
+    return es_throughput
+
+
+def test_a_populations_forward_pass_is_measured_in_one_call_and_in_a_loop(es_throughput, tmp_path):
+    block = 2 * es_throughput.load().Args.block_pairs
+    sizes = {"members": (2, block), "hidden_sizes": (8, 16), "screen_sizes": (16,), "most_pixel_members": 2}
+    args = es_throughput.Args(**sizes, seconds=0.01, ranks=False, output=tmp_path)
+    assert es_throughput.main(args) in (0, 1)
+    content = json.loads((tmp_path / "es_throughput.json").read_text())
+    (table,) = content["tables"]
+    assert [(row[0], row[1], row[3]) for row in table["rows"]] == [
+        *(("units", size, members) for size in (8, 16) for members in (2, block)),
+        ("pixels", 16, 2),
+    ]
+    for *_, one_call, loop, ratio in table["rows"]:
+        assert ratio == pytest.approx(loop / one_call) and one_call > 0
+    (target,) = content["targets"]
+    assert target["measured"] == table["rows"][3][-1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs core affinity")
+@pytest.mark.skipif(len(common.available_cores()) < 2, reason="needs two cores")
+def test_members_a_second_and_bytes_of_one_and_two_ranks(es_throughput, tmp_path):
+    sizes = {"members": (2,), "hidden_sizes": (8,), "screen_sizes": (), "seconds": 0.01}
+    args = es_throughput.Args(**sizes, generations=2, population=128, repeats=1, output=tmp_path)
+    assert es_throughput.main(args) in (0, 1)
+    content = json.loads((tmp_path / "es_throughput.json").read_text())
+    assert all(speed > 0 for speeds in content["members_per_second"].values() for speed in speeds)
+    assert content["bytes_sent"]["1"] == [0] and content["bytes_sent"]["2"][0] > 8 * content["weights"]
+    assert content["bytes_sent"]["2"][0] < 4 * 128 * content["weights"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [({"repeats": 0}, "--repeats"), ({"generations": 1}, "--generations 2 or more"), ({"members": (0,)}, "--members")],
+)
+def test_es_throughput_refuses_what_it_cannot_measure(es_throughput, flags, message, capsys):
+    assert es_throughput.main(es_throughput.Args(**flags)) == 2
+    assert message in capsys.readouterr().err

@@ -320,9 +320,12 @@ SHARED = {
         "resume",
     ),
     "arguments": ("check_equal_args",),
+    "the optimizer": ("OPTIMIZERS", "make_optimizer"),
 }
 # The same for the files of several ranks; those of one process have shorter forms under these names.
 SHARED_OVER_RANKS = ("evaluate_and_film", "main", "evaluate_checkpoint")
+# What evolution strategies do in ways of their own: they have no games half played, and networks of several kinds.
+OF_GRADIENTS = ("env_keywords", "evaluate_checkpoint", "CHECKPOINT_ARGS")
 # What has to know of a memory: the files whose network has one have forms of their own.
 MEMORYLESS = (
     *("Agent", "network_of", "Rollout", "ForwardPass", "play", "evaluate_over_ranks", "film"),
@@ -354,6 +357,8 @@ def versions(name: str) -> dict[str, str]:
     files = {path.name: definitions(path.read_text(encoding="utf-8")) for path in ALGORITHMS}
     if name in SHARED_OVER_RANKS:
         files = {file: names for file, names in files.items() if "Ranks" in names}
+    if name in OF_GRADIENTS:
+        files = {file: names for file, names in files.items() if "perturbations" not in names}
     if name in MEMORYLESS:
         files = {file: names for file, names in files.items() if "nn.LSTM" not in names["Agent"]}
     return {file: names[name] for file, names in files.items() if name in names}
