@@ -111,7 +111,7 @@ class Args:
     """side of the minimap's layers in pixels"""
     step_mul: int = 8
     """game loops of one env step"""
-    total_timesteps: int = 3_000_000
+    total_timesteps: int = 6_000_000
     """env steps of all members' episodes together"""
     max_training_minutes: float = 0.0
     """end the training after this time; 0: no limit"""
