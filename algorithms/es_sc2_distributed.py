@@ -620,13 +620,10 @@ def members_of(centre: Tensor, sigma: float, noise: Tensor) -> Tensor:
 
 
 class Population:
-    """The agent's network with the weights of many members.
+    """The agent's network with the weights of many members: all in one call by `vmap`, which makes one batch of their
+    products of matrices. Member after member (`one_call` False) is the slow and obvious way, to compare with."""
 
-    All in one call by `vmap`, or member after member, whichever is faster: for the small network one call, whose
-    matrices are then products of one batch; on a CPU the convolutions gain nothing from it.
-    """
-
-    def __init__(self, agent: nn.Module, one_call: bool):
+    def __init__(self, agent: nn.Module, one_call: bool = True):
         self.agent, self.one_call = agent, one_call
         self.names, self.shapes = zip(*((name, p.shape) for name, p in agent.named_parameters()), strict=True)
         self.size = sum(shape.numel() for shape in self.shapes)
@@ -659,6 +656,7 @@ class Player:
         self.args, self.envs, self.population, self.device = args, envs, population, device
         self.pairs = envs.num_envs // (2 * args.episodes)  # of a block
         self.argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
+        self.arrays: dict[str, np.ndarray] | None = None  # the observation's, always the same ones
 
     def play(self, generation: int, pairs: range, centre: Tensor, sigma: float, stop) -> np.ndarray | None:
         """What came of these pairs, a row each: number, returns and lengths of both members, times that it was played.
@@ -696,7 +694,7 @@ class Player:
         envs, args, used = self.envs, self.args, len(seeds)
         keys = np.array(noise_keys, np.uint64)
         spare = envs.num_envs - used  # games without a member, in a block that is not full
-        observation, _ = envs.reset(seed=[*seeds, *seeds[:1] * spare])
+        self.arrays, _ = envs.reset(seed=[*seeds, *seeds[:1] * spare], out=self.arrays)
         returns, lengths = np.zeros(used), np.zeros(used)
         running = np.ones(used, bool)
         plays, games = np.arange(len(weights)), np.arange(used)  # members that play, and their games
@@ -708,15 +706,14 @@ class Player:
             if len(still) < len(plays):
                 plays, here = still, weights[torch.from_numpy(still)]
                 games = np.arange(used).reshape(len(weights), -1)[still].ravel()
-            seen = {name: torch.from_numpy(array[games]).to(self.device) for name, array in self.trim(observation)}
-            logits = self.population(here, seen)
+            logits = self.population(here, self.see(self.arrays, games))
             noise = None
             if args.action_noise:
                 logits = [component / args.action_noise for component in logits]
                 noise = torch.from_numpy(uniforms(keys[games], step, len(logits))).to(self.device)
             action = np.zeros((envs.num_envs, len(logits)), np.int64)
             action[games] = sample_actions(logits, noise, self.argument_mask).cpu().numpy()
-            observation, reward, terminated, truncated, info = envs.step(action)
+            _, reward, terminated, truncated, info = envs.step(action, out=self.arrays)
             returns[running] += reward[:used][running]
             lengths += running
             returns[running & info["game_restarted"][:used]] = np.nan
@@ -724,16 +721,14 @@ class Player:
             step += 1
         return returns, lengths
 
-    def trim(self, observation: dict):
-        """The parts that the network reads, without the rows that no game uses."""
-        if self.args.network == "pixels":
-            return observation.items()
-        rows = observation["feature_units"]
-        longest = int((rows[..., FEATURE_UNIT_FIELDS.index("alliance")] > 0).sum(1).max(initial=1))
-        return [
-            (name, rows[:, :longest] if name == "feature_units" else observation[name])
-            for name in ("feature_units", "player", "available_actions")
-        ]
+    def see(self, observation: dict[str, np.ndarray], games: np.ndarray) -> dict[str, Tensor]:
+        """What the network sees of these games, without the rows of units that no game uses."""
+        if self.args.network == "units":
+            units = observation["feature_units"]
+            longest = int((units[..., FEATURE_UNIT_FIELDS.index("alliance")] > 0).sum(1).max(initial=1))
+            observation = {name: observation[name] for name in ("player", "available_actions")}
+            observation["feature_units"] = units[:, :longest]
+        return {name: torch.from_numpy(array[games]).to(self.device) for name, array in observation.items()}
 
 
 class Blocks:
@@ -1257,8 +1252,7 @@ def train(args, device, stop, ranks) -> dict:
         ]
         ranks.say(f"continues {checkpoint_path}: {counters.global_step:,} of {args.total_timesteps:,} steps are done")
     agent.to(device)
-    one_call = args.network == "units" or device.type == "cuda"
-    player = Player(args, envs, Population(agent, one_call), device)
+    player = Player(args, envs, Population(agent), device)
     blocks = Blocks(pairs, block_pairs, ranks)
 
     run, progress = None, None  # of rank 0, which alone writes and shows

@@ -99,7 +99,7 @@ def forward_seconds(es: ModuleType, args: Args, network: str, size: int, members
     agent = es.make_agent(settings, envs)
     observation, _ = envs.reset(seed=1)
     player = es.Player(settings, envs, es.Population(agent, True), torch.device("cpu"))
-    seen = {name: torch.from_numpy(array) for name, array in player.trim(observation)}
+    seen = player.see(observation, np.arange(members))
     centre = es.parameters_to_vector(agent.parameters()).detach()
     weights = centre + 0.1 * es.perturbations(1, 0, range(members), len(centre))
     with torch.no_grad():

@@ -349,8 +349,8 @@ class Broken:
         self.resets, self.step_number = self.resets + 1, 0
         return self.envs.reset(**keywords)
 
-    def step(self, action):
-        observation, reward, terminated, truncated, info = self.envs.step(action)
+    def step(self, action, out=None):
+        observation, reward, terminated, truncated, info = self.envs.step(action, out)
         lost, reward = self.breaks(self.resets, self.step_number, reward)
         self.step_number += 1
         info = info | {"game_restarted": lost}
@@ -426,8 +426,8 @@ def test_members_that_have_ended_are_not_computed(monkeypatch):
     agent = es.make_agent(args, envs)
     ends = np.array([5, 9, 7, 9])
 
-    def step(action, step=envs.step):
-        observation, reward, terminated, truncated, info = step(action)
+    def step(action, out, step=envs.step):
+        observation, reward, terminated, truncated, info = step(action, out)
         counter[0] += 1
         return observation, reward, terminated | (counter[0] == ends), truncated, info
 
