@@ -36,6 +36,8 @@ class Args:
     """folder for the tables (<name>.md), the numbers (<name>.json) and the curves (*.png)"""
     name: str = "training"
     """name of the report's files"""
+    env_ids: tuple[str, ...] = ()
+    """only the runs of these environments; default: of all"""
     threshold: tuple[str, ...] = ()
     """ENV_ID=RETURN: report the steps and the time to this mean training return (default: see THRESHOLDS)"""
     window: int = 50_000
@@ -528,9 +530,12 @@ def main(args: Args) -> int:
     try:
         thresholds = parse_thresholds(args.threshold)
         runs = find_runs(args.runs)
+        if unknown := {*args.env_ids} - {run.env_id for run in runs}:
+            raise ValueError(f"--env-ids {' '.join(sorted(unknown))}: there is no run of it")
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    runs = [run for run in runs if not args.env_ids or run.env_id in args.env_ids]
     groups = group_runs(runs)
     engines = sorted({str(run.versions.get("engine")) for run in runs})
     report = Benchmark(

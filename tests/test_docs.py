@@ -20,11 +20,17 @@ RESULTS = REPOSITORY / "benchmark" / "results"
 # pages whose tables hold what was measured; the others' are of rules, flags and published scores
 MEASURED = [
     REPOSITORY / name
-    for name in ("README.md", "docs/benchmarks.md", "docs/algorithms/a2c.md", "docs/algorithms/ppo.md")
+    for name in (
+        "README.md",
+        "docs/benchmarks.md",
+        "docs/algorithms/a2c.md",
+        "docs/algorithms/ppo.md",
+        "docs/algorithms/es.md",
+    )
 ]
 
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
-LINK_TO_RESULTS = re.compile(r"\]\(benchmark/results/(\w+\.md)\)")
+LINK_TO_RESULTS = re.compile(r"\]\(benchmark/results/([\w/]+\.md)\)")
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?::\d\d)?(?!\w)")
 COMMIT = re.compile(r"`([0-9a-f]{7,40})`")
 
@@ -49,7 +55,7 @@ def headlines():
     return [row for table in TABLE.findall(readme) for row in table.splitlines() if LINK_TO_RESULTS.search(row)]
 
 
-@pytest.mark.parametrize("numbers", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("numbers", sorted(RESULTS.rglob("*.json")), ids=lambda path: path.stem)
 def test_tables_and_numbers_of_a_result_agree(numbers):
     content = json.loads(numbers.read_text(encoding="utf-8"))
     text = numbers.with_suffix(".md").read_text(encoding="utf-8")

@@ -1,4 +1,6 @@
-"""Lets pages show the learning curves where the benchmark wrote them, as results/<environment>.png."""
+"""Lets pages show the learning curves where the benchmark wrote them, as results/<environment>.png, and in
+folders as there.
+"""
 
 from pathlib import Path
 
@@ -7,6 +9,7 @@ from mkdocs.structure.files import File
 
 def on_files(files, config):
     """Add the pictures of benchmark/results to the site's files."""
-    for picture in sorted(Path(config.config_file_path).with_name("benchmark").glob("results/*.png")):
-        files.append(File.generated(config, f"results/{picture.name}", abs_src_path=str(picture)))
+    benchmark = Path(config.config_file_path).with_name("benchmark")
+    for picture in sorted(benchmark.glob("results/**/*.png")):
+        files.append(File.generated(config, picture.relative_to(benchmark).as_posix(), abs_src_path=str(picture)))
     return files
