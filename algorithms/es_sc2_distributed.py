@@ -654,7 +654,6 @@ class Player:
 
     def __init__(self, args, envs: SC2VectorEnv, population: Population, device):
         self.args, self.envs, self.population, self.device = args, envs, population, device
-        self.pairs = envs.num_envs // (2 * args.episodes)  # of a block
         self.argument_mask = torch.tensor(envs.action_set.argument_mask, device=device)
         self.arrays: dict[str, np.ndarray] | None = None  # the observation's, always the same ones
 
@@ -732,11 +731,11 @@ class Player:
 
 
 class Blocks:
-    """Deals out the blocks of a generation: a rank that is free takes the next one."""
+    """Deals out the blocks of a generation: a rank that is free takes the next one. Rank 0, or torchrun, counts."""
 
-    def __init__(self, pairs: int, block_pairs: int, ranks: Ranks):
+    def __init__(self, pairs: int, block_pairs: int, ranks: Ranks, timeout_minutes: float):
         self.blocks = [range(first, min(first + block_pairs, pairs)) for first in range(0, pairs, block_pairs)]
-        self.ranks, self.generation, self.taken = ranks, -1, 0
+        self.ranks, self.patience, self.generation, self.taken = ranks, 60 * timeout_minutes, -1, 0
 
     def take(self, generation: int) -> range | None:
         """Pairs of the next block that nobody has taken; None: all are taken."""
@@ -744,9 +743,10 @@ class Blocks:
             self.taken = self.taken + 1 if generation == self.generation else 1
             self.generation, taken = generation, self.taken
         else:
+            count = partial(self.ranks.meeting.store.add, f"blocks of generation {generation}", 1)
             try:
-                taken = self.ranks.meeting.store.add(f"blocks of generation {generation}", 1)
-            except RuntimeError as error:
+                taken = rendezvous.within(self.patience, count)
+            except (RuntimeError, TimeoutError) as error:
                 lost = self.ranks.meeting.find_lost(self.ranks.hang_up, self.ranks.patience)
                 raise ConnectionError(f"rank {self.ranks.rank} has lost {lost}: {error}") from None
         return self.blocks[taken - 1] if taken <= len(self.blocks) else None
@@ -1209,7 +1209,11 @@ class Learner:
         results, sent = self.gather(own)
         generation = Generation(number, drawn[0], sigma_of(args, number), drawn[1], results)
         estimate = Estimate(None, 0, 0, 1.0)
-        if not stopped:  # blocks are missing: the generation is played again when the run goes on
+        if not stopped:  # else blocks are missing
+            if not generation.whole().any():
+                raise RuntimeError(
+                    f"no pair of generation {number} could be played to its end: are the games at fault?"
+                )
             self.generations.append(generation)
             estimate = estimate_gradient(self.generations, centre, version, sigma_of(args, number), args, ranks)
             self.optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
@@ -1253,7 +1257,7 @@ def train(args, device, stop, ranks) -> dict:
         ranks.say(f"continues {checkpoint_path}: {counters.global_step:,} of {args.total_timesteps:,} steps are done")
     agent.to(device)
     player = Player(args, envs, Population(agent), device)
-    blocks = Blocks(pairs, block_pairs, ranks)
+    blocks = Blocks(pairs, block_pairs, ranks, args.timeout_minutes)
 
     run, progress = None, None  # of rank 0, which alone writes and shows
     if ranks.first:
@@ -1279,10 +1283,11 @@ def train(args, device, stop, ranks) -> dict:
 
     def conclude(update: Update) -> None:
         """Count an update, report it, save now and then; every rank does it at the same place."""
-        nonlocal clock, stopped, late, ended, saved_at
+        nonlocal clock, stopped, late, ended, drawn
         stopped, late = update.stopped, update.late
         ended = stopped or late
-        if stopped:
+        if stopped:  # the generation is played again when the run goes on, around the same centre
+            drawn = (update.generation.version, update.generation.centre)
             return
         counters.update += 1
         counters.global_step += update.steps()
@@ -1336,8 +1341,7 @@ def train(args, device, stop, ranks) -> dict:
             if args.wait_update:
                 conclude(pending.result())
                 pending, newest = None, (counters.update, centre.detach().clone())
-            if not stopped:
-                drawn = newest
+            drawn = newest
         vector_to_parameters(centre.detach().to(device), agent.parameters())
         save_now()
         ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")

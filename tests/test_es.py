@@ -514,6 +514,52 @@ def test_a_resumed_run_ends_like_one_in_one_go(tmp_path, changes):
     assert returns[0] == returns[1] and len(returns[0]) == 6
 
 
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("changes", [{}, {"wait_update": False, "history": 2}], ids=["plain", "overlap"])
+def test_a_run_that_a_signal_cut_short_goes_on_as_if_it_had_not(tmp_path, monkeypatch, changes, evaluated):
+    """Whether it comes while members play or while the centre is evaluated after an update."""
+    changes |= {"total_timesteps": 240 * 6, "evaluate_every": 2, "eval_episodes": 2}
+    es.main(small(tmp_path, run_name="whole", **changes))
+    where, name = (es, "evaluate_over_ranks") if evaluated else (es.Player, "play")
+    original, calls = getattr(where, name), []
+
+    def interrupted(*arguments, **keywords):
+        calls.append(1)
+        if len(calls) == (1 if evaluated else 6):
+            (stop,) = (a for a in arguments if hasattr(a, "requested"))
+            stop.requested = "SIGTERM"
+        return original(*arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, interrupted)
+        assert es.main(small(tmp_path, run_name="parts", **changes))["status"] == "interrupted"
+    assert 0 < end_state(tmp_path / "parts")["update"] < 5
+    assert es.main(small(tmp_path, run_name="parts", resume="auto", **changes))["status"] == "finished"
+    assert_equal(end_state(tmp_path / "whole"), end_state(tmp_path / "parts"))
+
+
+def test_a_generation_without_a_whole_pair_ends_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        es.Player, "play_episodes", lambda self, weights, seeds, keys, stop: np.full((2, len(seeds)), np.nan)
+    )
+    with pytest.raises(RuntimeError, match="no pair of generation 0 could be played to its end"):
+        es.main(small(tmp_path))
+
+
+def test_each_block_is_dealt_out_once():
+    class Store(dict):
+        def add(self, key, amount):
+            self[key] = self.get(key, 0) + amount
+            return self[key]
+
+    ranks = SimpleNamespace(size=2, meeting=SimpleNamespace(store=Store()))
+    fast, slow = (es.Blocks(9, 2, ranks, 1.0) for _ in range(2))
+    taken = [slow.take(0), fast.take(0), fast.take(0), fast.take(0), fast.take(1), slow.take(0), slow.take(0)]
+    assert taken == [range(0, 2), range(2, 4), range(4, 6), range(6, 8), range(0, 2), range(8, 9), None]
+    alone = es.Blocks(4, 2, es.Ranks(), 1.0)
+    assert [alone.take(g) for g in (0, 0, 0, 1, 1, 1)] == 2 * [range(0, 2), range(2, 4), None]
+
+
 def test_without_waiting_members_are_one_update_old(tmp_path):
     es.main(small(tmp_path, total_timesteps=240 * 4, wait_update=False, history=2))
     lines = [line for line in metrics(tmp_path / "run") if "charts/SPS" in line]
