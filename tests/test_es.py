@@ -525,7 +525,7 @@ def test_a_run_that_a_signal_cut_short_goes_on_as_if_it_had_not(tmp_path, monkey
 
     def interrupted(*arguments, **keywords):
         calls.append(1)
-        if len(calls) == (1 if evaluated else 6):
+        if len(calls) == (1 if evaluated else 8):
             (stop,) = (a for a in arguments if hasattr(a, "requested"))
             stop.requested = "SIGTERM"
         return original(*arguments, **keywords)
