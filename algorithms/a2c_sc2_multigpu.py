@@ -1142,7 +1142,8 @@ ALGORITHM = "a2c"  # what a checkpoint is of: other weights would not fit, or me
 # the games and the network: an evaluation takes them from the checkpoint; a resumed run cannot change the fixed ones
 CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "hidden_size")
 FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "num_envs", "num_steps", "optimizer", "optimizer_eps", "momentum")
-FIXED_ARGS += ("batch_games", "accumulate", "overlap", "policy_refresh", "max_lag", "reduce_gradients", "precision")
+FIXED_ARGS += ("weight_decay", "batch_games", "accumulate", "overlap", "policy_refresh", "max_lag", "reduce_gradients")
+FIXED_ARGS += ("precision",)
 
 
 @dataclass

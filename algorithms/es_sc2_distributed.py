@@ -23,8 +23,9 @@ import io
 import json
 import os
 import sys
+import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from functools import partial
@@ -59,8 +60,8 @@ class Args:
     """if toggled, cuDNN uses deterministic kernels only"""
     cuda: bool = True
     """if toggled, a GPU is used where there is one"""
-    num_threads: int = 0
-    """CPU threads of PyTorch in each rank; 0: one, or PyTorch's own choice for a rank that is alone"""
+    num_threads: int = 1
+    """CPU threads of PyTorch in each rank; with another number sums may come out differently in the last digit"""
     track: bool = False
     """if toggled, this experiment is tracked with Weights and Biases"""
     wandb_project_name: str = "sc2-envs"
@@ -75,7 +76,7 @@ class Args:
     """a checkpoint to continue, or "auto": the newest of --run-name, else of the newest unfinished run like this"""
     evaluate: str = ""
     """a checkpoint to evaluate instead of training"""
-    checkpoint_every: int = 100
+    checkpoint_every: int = 10
     """updates between two checkpoints"""
     keep_checkpoints: int = 3
     """how many checkpoints stay on disk"""
@@ -95,11 +96,11 @@ class Args:
     """address of rank 0, or file:// and the full path of a file that all ranks see, a new one for each job"""
     master_port: int = 0
     """port of rank 0; 0: 29500, or under SLURM one that belongs to the job; torchrun brings its own"""
-    timeout_minutes: float = 1.5
-    """how long ranks wait for each other before they give up"""
+    timeout_minutes: float = 10.0
+    """how long ranks wait for each other before they give up: longer than a block takes to play"""
     join_minutes: float = 10.0
     """the same at the start, where a machine may first have to compile the engine"""
-    checksum_every: int = 100
+    checksum_every: int = 1
     """updates between two checks that all ranks have the same weights"""
 
     # Algorithm specific arguments
@@ -122,8 +123,8 @@ class Args:
     convolutions of the other algorithms"""
     max_units: int = 48
     """length of that list; units beyond it are not seen"""
-    hidden_size: int = 16
-    """width of the network's layers; of the dense one with --network pixels"""
+    hidden_size: int = 0
+    """width of the network's layers, of the dense one with --network pixels; 0: 16, and 128 with pixels"""
     population: int = 256
     """members of a generation, both of each pair: an even number"""
     block_pairs: int = 64
@@ -143,7 +144,7 @@ class Args:
     """generations whose members an update learns from; members of earlier ones are weighed by importance"""
     wait_update: bool = True
     """if toggled, a generation begins when the centre has moved; else while the former is still played to its end and
-    learnt from, around the centre before that (needs --history 2 or more)"""
+    learnt from, around the centre before that: its gradient is one update old"""
     max_reissues: int = 3
     """times that a pair is played again whose game was lost or whose return is no number, before it is left out"""
     action_noise: float = 0.0
@@ -537,8 +538,12 @@ class UnitsAgent(nn.Module):
         return logits, None
 
 
+NETWORKS = {"units": (UnitsAgent, 16), "pixels": (Agent, 128)}  # and their width
+
+
 def make_agent(args, envs: SC2VectorEnv) -> nn.Module:
-    agent = {"units": UnitsAgent, "pixels": Agent}[args.network](envs, args.hidden_size)
+    network, width = NETWORKS[args.network]
+    agent = network(envs, args.hidden_size or width)
     return agent.to(memory_format=torch.contiguous_format)  # the weights of all members are parts of one vector
 
 
@@ -605,13 +610,11 @@ def sample_actions(logits: list[Tensor], uniform: Tensor | None, argument_mask: 
 
 # --- a population: many policies in one call -------------------------------------------------------------------------
 def perturbations(seed: int, generation: int, pairs, size: int) -> Tensor:
-    """Noise of each pair of a generation, (len(pairs), size) float32 standard normal, on the CPU, whose numbers differ
-    from a GPU's. A rank rebuilds it from these numbers; it never travels."""
-    noise = torch.empty(len(pairs), size)
-    generator = torch.Generator()
-    for row, number in zip(noise, stream_seeds(seed, pairs, (*PERTURBATION, generation)), strict=True):
-        row.normal_(generator=generator.manual_seed(number))
-    return noise
+    """Noise of each pair of a generation, (len(pairs), size) float32 standard normal, on the CPU, whatever
+    device the network is on. A rank rebuilds it from these numbers; it never travels."""
+    keys = (np.random.SeedSequence(seed, spawn_key=(int(pair), *PERTURBATION, generation)) for pair in pairs)
+    generators = (np.random.Generator(np.random.Philox(key)) for key in keys)
+    return torch.from_numpy(np.stack([generator.standard_normal(size, np.float32) for generator in generators]))
 
 
 def members_of(centre: Tensor, sigma: float, noise: Tensor) -> Tensor:
@@ -751,6 +754,11 @@ class Blocks:
                 raise ConnectionError(f"rank {self.ranks.rank} has lost {lost}: {error}") from None
         return self.blocks[taken - 1] if taken <= len(self.blocks) else None
 
+    def give_up(self, generation: int) -> None:
+        """Nobody shall begin another block of a generation that is lost."""
+        if self.ranks.size > 1:
+            self.ranks.meeting.store.add(f"blocks of generation {generation}", len(self.blocks))
+
 
 # --- learn -----------------------------------------------------------------------------------------------------------
 @dataclass
@@ -758,7 +766,6 @@ class Generation:
     """What is known of a generation's members: their weights follow from it."""
 
     number: int
-    version: int  # updates that its centre had seen
     sigma: float
     centre: Tensor  # (size,) float32
     results: np.ndarray  # (pairs, 6)
@@ -774,10 +781,10 @@ def shape_returns(returns: np.ndarray, how: str) -> np.ndarray:
     Centred ranks are evenly spaced from -0.5 to 0.5 (Salimans et al. 2017), equal returns share the mean of their
     ranks. Where all are equal, or there is one alone, there is nothing to learn: 0.
     """
-    if how == "none":
-        return returns
     if returns.size < 2 or (returns == returns.flat[0]).all():
         return np.zeros_like(returns)
+    if how == "none":
+        return returns
     if how == "standardised":
         return (returns - returns.mean()) / returns.std()
     values, inverse, counts = np.unique(returns, return_inverse=True, return_counts=True)
@@ -811,45 +818,47 @@ class Estimate(NamedTuple):
     importance: float  # mean weight of the members of earlier centres; 1 where there are none
 
 
-def estimate_gradient(generations, centre: Tensor, version: int, sigma: float, args, ranks) -> Estimate:
-    """The gradient at the centre, by the members of the generations that are not older than --history updates.
+def estimate_gradient(generations: list[Generation], centre: Tensor, args, ranks) -> Estimate:
+    """The gradient at the centre, by the members of the last --history generations, the newest last.
 
-    It is sum(w u (p - centre)) / (N sigma^2) over the N members, with their weights p, shaped returns u and importance
-    weights w; for the members of this very centre that is sum(u x noise) / (N sigma). Each rank rebuilds its share of
-    the blocks.
+    It is sum(w u (p - centre)) / (sum(w) sigma^2) over the members, with their weights p, shaped returns u and
+    importance weights w. Those of the newest generation have w = 1 and count from the centre that they were drawn
+    around, which without --wait-update is one update old: theirs is sum(u x noise) / (N sigma). Each rank rebuilds its
+    share of the blocks.
     """
-    fresh = [generation for generation in generations if version - generation.version < args.history]
-    outdated = 2 * sum(int(g.whole().sum()) for g in generations if version - g.version >= args.history)
+    newest = generations[-1]
+    fresh = [generation for generation in generations if newest.number - generation.number < args.history]
+    outdated = 2 * sum(int(g.whole().sum()) for g in generations if newest.number - g.number >= args.history)
     whole = [generation.whole() for generation in fresh]
     returns = np.concatenate([generation.results[rows, RETURN] for generation, rows in zip(fresh, whole, strict=True)])
-    shaped, members = shape_returns(returns, args.shaping), returns.size
+    shaped, sigma = shape_returns(returns, args.shaping), newest.sigma
     scale = float(np.abs(shaped).max(initial=0.0))
     if scale == 0:
-        return Estimate(None, members, outdated, 1.0)
-    total, weights = torch.zeros(len(centre), dtype=torch.int64), torch.zeros(2, dtype=torch.float64)
+        return Estimate(None, returns.size, outdated, 1.0)
+    total = torch.zeros(len(centre) + 1, dtype=torch.int64)  # the last is the sum of the weights
     of_pair = np.split(shaped / scale, np.cumsum([rows.sum() for rows in whole])[:-1])
     for generation, rows, own_shaped in zip(fresh, whole, of_pair, strict=True):
         shaped_of = np.zeros((len(rows), 2))
         shaped_of[rows] = own_shaped
-        shift = (generation.centre - centre).double()
-        moved = bool(shift.any()) or generation.sigma != sigma
+        shift = (generation.centre - centre).double() * (generation is not newest)
         for first in range(ranks.rank * args.block_pairs, len(rows), ranks.size * args.block_pairs):
             pairs = np.arange(first, min(first + args.block_pairs, len(rows)))
             noise = perturbations(args.seed, generation.number, pairs, len(centre)).double()
-            u = torch.from_numpy(shaped_of[pairs].T)
-            if moved:
+            w = torch.ones(2, len(pairs), dtype=torch.float64)
+            if generation is not newest:
                 w = importance_weights(noise, shift, generation.sigma, sigma)
-                here = torch.from_numpy(rows[pairs])
-                weights += torch.stack([w[:, here].sum(), 2 * here.double().sum()])
-                u = u * w
+            w = w * torch.from_numpy(rows[pairs])
+            u = torch.from_numpy(shaped_of[pairs].T) * w
             part = (u.sum() * shift + generation.sigma * ((u[0] - u[1]) @ noise)) / sigma
+            part = torch.cat([part, w.sum()[None]])
             if not part.abs().max() < 2.0**20:
                 raise RuntimeError(f"the gradient of generation {generation.number} is no number, or out of all bounds")
             total += (part * FRACTION).round().long()
     ranks.sum(total)
-    weight, count = ranks.sum(weights).tolist()
-    gradient = total.double() / FRACTION * (scale / (sigma * members))
-    return Estimate(gradient, members, outdated, weight / count if count else 1.0)
+    *sums, weight = (total.double() / FRACTION).split([len(centre), 1])
+    earlier = returns.size - 2 * int(whole[-1].sum())
+    importance = (weight.item() - (returns.size - earlier)) / earlier if earlier else 1.0
+    return Estimate(sums[0] * (scale / (sigma * weight.item())), returns.size, outdated, importance)
 
 
 OPTIMIZERS = {
@@ -961,14 +970,19 @@ def evaluate_and_film(agent, args, video_path: Path, device, stop, ranks) -> tup
 
 
 class Acting(nn.Module):
-    """The agent as it acts in training: drawn at the temperature --action-noise, or always the likeliest."""
+    """The agent as it acts in training: drawn at the temperature --action-noise, or the likeliest alone possible."""
 
     def __init__(self, agent: nn.Module, action_noise: float):
         super().__init__()
-        self.agent, self.temperature = agent, action_noise or 1e-6
+        self.agent, self.action_noise = agent, action_noise
 
     def forward(self, observation: dict[str, Tensor]) -> tuple[list[Tensor], None]:
-        return [component / self.temperature for component in self.agent(observation)[0]], None
+        logits, _ = self.agent(observation)
+        if self.action_noise:
+            return [component / self.action_noise for component in logits], None
+        nowhere = [torch.full_like(component, -torch.inf) for component in logits]
+        likeliest = [component.argmax(-1, keepdim=True) for component in logits]
+        return [no.scatter(-1, best, 0.0) for no, best in zip(nowhere, likeliest, strict=True)], None
 
 
 # --- runs and checkpoints --------------------------------------------------------------------------------------------
@@ -978,7 +992,7 @@ CHECKPOINT_ARGS = ("env_id", "screen_size", "minimap_size", "step_mul", "network
 CHECKPOINT_ARGS += ("action_noise",)
 FIXED_ARGS = (*CHECKPOINT_ARGS, "seed", "population", "block_pairs", "episodes", "sigma", "sigma_decay", "sigma_min")
 FIXED_ARGS += ("shaping", "history", "wait_update", "max_reissues", "reference_steps", "optimizer", "optimizer_eps")
-FIXED_ARGS += ("momentum",)
+FIXED_ARGS += ("momentum", "weight_decay", "num_threads")
 
 
 @dataclass
@@ -1058,10 +1072,10 @@ def read_to_evaluate(path: str, envs: SC2VectorEnv) -> bytes:
     return Path(path).read_bytes()
 
 
-def save(run, args, counters, agent, optimizer, envs, drawn: tuple[int, Tensor], generations: list) -> None:
+def save(run, args, counters, agent, optimizer, envs, drawn: Tensor, generations: list[Generation]) -> None:
     """Write a checkpoint: what every rank has, whatever their number, so it is one rank's alone."""
     earlier = [vars(generation) | {"results": torch.from_numpy(generation.results)} for generation in generations]
-    own = {"version": drawn[0], "centre": drawn[1], "generations": earlier}
+    own = {"drawn": drawn, "generations": earlier}
     save_checkpoint(run, args, counters, agent, optimizer, envs, [own])
 
 
@@ -1077,22 +1091,19 @@ def sigma_of(args, generation: int) -> float:
 
 def check_args(args, ranks) -> None:
     """Refuse what is impossible before a single game is started."""
-    least = dict.fromkeys(("total_timesteps", "step_mul", "hidden_size", "max_units", "block_pairs", "episodes"), 1)
+    least = dict.fromkeys(("total_timesteps", "step_mul", "max_units", "block_pairs", "episodes", "num_threads"), 1)
     least |= dict.fromkeys(("checkpoint_every", "keep_checkpoints", "checksum_every", "history"), 1)
     least |= {"population": 2, "eval_episodes": 0, "screen_size": 16, "minimap_size": 16, "max_reissues": 0}
-    least |= {"seed": 0, "num_threads": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3}
+    least |= {"seed": 0, "hidden_size": 0, "timeout_minutes": 1e-3, "join_minutes": 1e-3}
     least |= {"sigma": 1e-8, "sigma_min": 1e-8, "sigma_decay": 1e-8, "action_noise": 0.0}
     least |= {"reference_steps": 0, "evaluate_every": 0}
     for name, value in least.items():
-        if not getattr(args, name) >= value:
+        if not value <= getattr(args, name) < float("inf"):
             raise SystemExit(f"--{name.replace('_', '-')} {getattr(args, name)}: it has to be at least {value}")
+    if args.sigma < args.sigma_min:
+        raise SystemExit(f"--sigma {args.sigma} is less than --sigma-min {args.sigma_min}")
     if args.population % 2:
         raise SystemExit(f"--population {args.population}: members come in pairs, it has to be even")
-    if not args.wait_update and args.history < 2:
-        raise SystemExit(
-            f"--no-wait-update with --history {args.history}: members are then drawn around the centre before the last "
-            "one; --history has to be at least 2"
-        )
     if args.track and not importlib.util.find_spec("wandb"):
         raise SystemExit("--track needs the package wandb: pip install wandb")
     run_folder.check_env_id(args.env_id)
@@ -1140,11 +1151,11 @@ def main(args: Args) -> dict:
 
 
 class Update(NamedTuple):
-    """What an update did, the same on every rank."""
+    """What an update did, the same on every rank but for the seconds."""
 
     generation: Generation
     estimate: Estimate
-    sent: float  # bytes that each rank handed to the others, on average
+    sent: float  # bytes that each rank hands to others, on average, where the sum goes round a ring
     stopped: bool
     late: bool
     play_seconds: float  # of this rank
@@ -1188,50 +1199,69 @@ class Learner:
         self.args, self.centre, self.optimizer, self.ranks = args, centre, optimizer, ranks
         self.generations: list[Generation] = []  # those that a later update may learn from, the newest last
 
-    def gather(self, own: list[np.ndarray]) -> tuple[np.ndarray, float]:
-        """The results of all ranks, in the order of the pairs, and the bytes that each sent for them."""
+    def gather(self, own: list[np.ndarray]) -> np.ndarray:
+        """The results of all ranks, in the order of the pairs."""
         data = np.concatenate([np.empty((0, 6)), *own]).tobytes()
         parts = self.ranks.gather(data)
         everything = self.ranks.from_first(lambda: b"".join(parts)) if self.ranks.size > 1 else data
         results = np.frombuffer(everything).reshape(-1, 6)
-        return results[results[:, PAIR].argsort()], len(everything) * (1 + 1 / self.ranks.size)
+        return results[results[:, PAIR].argsort()]
 
-    def update(self, number: int, newest, drawn, own: list, left: float, flags: tuple, played: float) -> Update:
+    def update(
+        self, number: int, centre: Tensor, drawn: Tensor, own: list, left: float, flags: tuple, played
+    ) -> Update:
         """Learn from generation `number`, of which this rank has played `own`.
 
-        `newest` and `drawn` are the centre now and the one that the generation was drawn around, (version, weights);
-        `left` is the share of the training that is left, `flags` whether a signal came and whether time is up, and
-        `played` the seconds that this rank played.
+        `centre` is the centre as it is, `drawn` the one that the generation was drawn around; `left` is the share of
+        the training that is left, `flags` whether a signal came and whether time is up, and `played` the seconds that
+        this rank played.
         """
         begun = time.perf_counter()
-        args, ranks, (version, centre) = self.args, self.ranks, newest
+        args, ranks = self.args, self.ranks
         stopped, late = ranks.any(*flags)
-        results, sent = self.gather(own)
-        generation = Generation(number, drawn[0], sigma_of(args, number), drawn[1], results)
-        estimate = Estimate(None, 0, 0, 1.0)
+        results = self.gather(own)
+        generation = Generation(number, sigma_of(args, number), drawn, results)
+        estimate, sent = Estimate(None, 0, 0, 1.0), results.nbytes * (1 + 1 / ranks.size)
         if not stopped:  # else blocks are missing
+            if results[:, PAIR].tolist() != list(range(args.population // 2)):
+                raise RuntimeError(
+                    f"generation {number} has pairs {results[:, PAIR].tolist()}: some are lost or doubled"
+                )
             if not generation.whole().any():
                 raise RuntimeError(
                     f"no pair of generation {number} could be played to its end: are the games at fault?"
                 )
             self.generations.append(generation)
-            estimate = estimate_gradient(self.generations, centre, version, sigma_of(args, number), args, ranks)
+            estimate = estimate_gradient(self.generations, centre, args, ranks)
             self.optimizer.param_groups[0]["lr"] = args.learning_rate * (left if args.anneal_lr else 1)
             if estimate.gradient is not None:
                 self.centre.grad = -estimate.gradient.to(self.centre.dtype)
                 self.optimizer.step()
                 if not self.centre.isfinite().all():
                     raise RuntimeError(f"the centre's weights are no numbers any more after generation {number}")
-                sent += 8 * len(centre)
-            # the next update is one version younger
-            self.generations = [old for old in self.generations if version + 1 - old.version < args.history]
-        seconds = time.perf_counter() - begun
-        return Update(generation, estimate, sent * (ranks.size > 1), stopped, late, played, seconds)
+                sent += 2 * 8 * (len(centre) + 1)  # a ring's two rounds
+            # the oldest of these is outdated at the next update, and is counted there
+            self.generations = self.generations[-args.history :] if args.history > 1 else []
+        sent *= (ranks.size - 1) / ranks.size  # nobody sends to itself
+        return Update(generation, estimate, sent, stopped, late, played, time.perf_counter() - begun)
+
+
+def in_background(function, *arguments) -> Future:
+    """What a function will have returned; its thread ends with the program, whatever it waits for."""
+    future: Future = Future()
+
+    def work():
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
 
 
 def train(args, device, stop, ranks) -> dict:
-    # one thread even for a rank that is alone: sums would else depend on the number of threads, and so of ranks
-    torch.set_num_threads(args.num_threads or 1)
+    torch.set_num_threads(args.num_threads)
     folder, checkpoint_path = (path and Path(path) for path in json.loads(ranks.from_first(find_run, args)))
 
     # the games of a block, the network, the centre
@@ -1273,21 +1303,19 @@ def train(args, device, stop, ranks) -> dict:
         * (ranks.size > len(blocks.blocks))
     )
     # the centre that generation `counters.update` is drawn around; without --wait-update it is one update older
-    drawn = (counters.update, centre.detach().clone())
-    if checkpoint:
-        drawn = (own["version"], own["centre"])
+    drawn = own["drawn"] if checkpoint else centre.detach().clone()
     acting = Acting(agent, args.action_noise)
     stopped = late = ended = False
     saved_at = counters.update
     clock = time.perf_counter()  # from here on: making the engine and the network is not training
 
     def conclude(update: Update) -> None:
-        """Count an update, report it, save now and then; every rank does it at the same place."""
+        """Count an update and report it; every rank does it at the same place."""
         nonlocal clock, stopped, late, ended, drawn
         stopped, late = update.stopped, update.late
         ended = stopped or late
         if stopped:  # the generation is played again when the run goes on, around the same centre
-            drawn = (update.generation.version, update.generation.centre)
+            drawn = update.generation.centre
             return
         counters.update += 1
         counters.global_step += update.steps()
@@ -1302,7 +1330,7 @@ def train(args, device, stop, ranks) -> dict:
             returns, stopped = evaluate_over_ranks(acting, args, False, device, stop, ranks)
             ended |= stopped
             if not stopped:
-                metrics["eval/episodic_return"] = sum(returns) / len(returns)
+                metrics["es/centre_return"] = sum(returns) / len(returns)
             clock = time.perf_counter()
         if ranks.first:
             metrics["charts/SPS"] = counters.global_step / counters.training_seconds
@@ -1313,15 +1341,21 @@ def train(args, device, stop, ranks) -> dict:
         if ranks.first:
             save(run, args, counters, agent, learner.optimizer, envs, drawn, learner.generations)
 
-    executor = ThreadPoolExecutor(1)
+    def save_if_due() -> None:
+        nonlocal saved_at
+        if counters.update // args.checkpoint_every > saved_at // args.checkpoint_every:
+            saved_at = counters.update
+            save_now()
+
     pending: Future | None = None  # the update that is being made
     try:
         ended = counters.global_step >= args.total_timesteps
         while not ended:
             number, begun, own = counters.update + (pending is not None), time.perf_counter(), []
             while (block := blocks.take(number)) is not None:
-                own.append(player.play(number, block, drawn[1], sigma_of(args, number), stop))
-                if own[-1] is None or (pending and pending.done() and pending.result().stopped):
+                own.append(player.play(number, block, drawn, sigma_of(args, number), stop))
+                if own[-1] is None:
+                    blocks.give_up(number)
                     break
             seconds = time.perf_counter() - begun
             if pending:
@@ -1329,19 +1363,18 @@ def train(args, device, stop, ranks) -> dict:
                 pending = None
                 if ended:
                     break
-            if counters.update // args.checkpoint_every > saved_at // args.checkpoint_every:
-                saved_at = counters.update
-                save_now()
+                save_if_due()
             left = 1 - counters.global_step / args.total_timesteps
             interrupted = bool(stop.requested) or any(played is None for played in own)
             limit = ranks.first and 0 < 60 * args.max_training_minutes < counters.training_seconds
-            newest = (counters.update, centre.detach().clone())
+            newest = centre.detach().clone()
             what = (number, newest, drawn, [] if interrupted else own, left, (interrupted, limit), seconds)
-            pending = executor.submit(learner.update, *what)
             if args.wait_update:
-                conclude(pending.result())
-                pending, newest = None, (counters.update, centre.detach().clone())
-            drawn = newest
+                conclude(learner.update(*what))
+                drawn = centre.detach().clone()
+                save_if_due()
+            else:
+                pending, drawn = in_background(learner.update, *what), newest
         vector_to_parameters(centre.detach().to(device), agent.parameters())
         save_now()
         ranks.say(f"all ranks hold the same weights, checksum {check_equal_weights(agent, ranks):012x}")
@@ -1364,7 +1397,6 @@ def train(args, device, stop, ranks) -> dict:
         if ranks.first:
             progress.close()
             end_run(args, run)
-        executor.shutdown(wait=False, cancel_futures=True)
         envs.close()
     return run.result if ranks.first else {}
 

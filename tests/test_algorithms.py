@@ -25,7 +25,7 @@ from sc2_envs import run_folder, video
 
 ALGORITHMS = Path(__file__).resolve().parent.parent / "algorithms"
 # those that play so many games for so many steps; evolution strategies have tests of their own
-FILES = sorted(path.stem for path in ALGORITHMS.glob("*.py") if "num_envs:" in path.read_text(encoding="utf-8"))
+FILES = sorted(path.stem for path in ALGORITHMS.glob("*.py") if "num_envs: int = " in path.read_text(encoding="utf-8"))
 
 
 def load(name):

@@ -1369,19 +1369,20 @@ def es_throughput():
 
 def test_a_populations_forward_pass_is_measured_in_one_call_and_in_a_loop(es_throughput, tmp_path):
     block = 2 * es_throughput.load().Args.block_pairs
-    sizes = {"members": (2, block), "hidden_sizes": (8, 16), "screen_sizes": (16,), "most_pixel_members": 2}
+    sizes = {"members": (2,), "hidden_sizes": (8,), "screen_sizes": (16,), "most_pixel_members": 2}
     args = es_throughput.Args(**sizes, seconds=0.01, ranks=False, output=tmp_path)
     assert es_throughput.main(args) in (0, 1)
     content = json.loads((tmp_path / "es_throughput.json").read_text())
     (table,) = content["tables"]
     assert [(row[0], row[1], row[3]) for row in table["rows"]] == [
-        *(("units", size, members) for size in (8, 16) for members in (2, block)),
+        ("units", 8, 2),
+        ("units", 16, block),  # the default, which the target is about, is always measured
         ("pixels", 16, 2),
     ]
     for *_, one_call, loop, ratio in table["rows"]:
         assert ratio == pytest.approx(loop / one_call) and one_call > 0
     (target,) = content["targets"]
-    assert target["measured"] == table["rows"][3][-1]
+    assert target["measured"] == table["rows"][1][-1]
 
 
 @pytest.mark.slow

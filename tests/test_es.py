@@ -17,6 +17,7 @@ from torch.nn.utils import vector_to_parameters
 FILE = ALGORITHMS / "es_sc2_distributed.py"
 es = load_file(FILE, "es_sc2_distributed")
 RETURN, LENGTH, PLAYED = es.RETURN, es.LENGTH, es.PLAYED
+pytestmark = MARKS
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +189,7 @@ def test_standardised_returns():
     np.testing.assert_array_equal(es.shape_returns(returns, "none"), returns)
 
 
-@pytest.mark.parametrize("how", ["centred_ranks", "standardised"])
+@pytest.mark.parametrize("how", ["centred_ranks", "standardised", "none"])
 @pytest.mark.parametrize("returns", [[[5.0]], [[0.1, 0.1], [0.1, 0.1]], np.empty((0, 2))])
 def test_returns_that_say_nothing_are_zero(how, returns):
     shaped = es.shape_returns(np.array(returns), how)
@@ -198,17 +199,17 @@ def test_returns_that_say_nothing_are_zero(how, returns):
 # ---- the gradient ------------------------------------------------------------------------------------------------
 
 
-def generation_of(function, centre, pairs, sigma=0.1, number=0, version=0, seed=1):
+def generation_of(function, centre, pairs, sigma=0.1, number=0, seed=1):
     """A generation whose members' returns are a function of their weights (N, size)."""
     noise = es.perturbations(seed, number, range(pairs), len(centre)).double()
     returns = [function(centre.double() + sign * sigma * noise).numpy() for sign in (1, -1)]
     results = np.ones((pairs, 6))
     results[:, es.PAIR], results[:, RETURN] = np.arange(pairs), np.stack(returns, 1)
-    return es.Generation(number, version, sigma, centre, results)
+    return es.Generation(number, sigma, centre, results)
 
 
-def estimate(generations, centre, version=0, sigma=0.1, ranks=None, **changes):
-    return es.estimate_gradient(generations, centre, version, sigma, small(**changes), ranks or es.Ranks())
+def estimate(generations, centre, ranks=None, **changes):
+    return es.estimate_gradient(generations, centre, small(**changes), ranks or es.Ranks())
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.1])
@@ -216,7 +217,7 @@ def test_gradient_of_a_quadratic(sigma):
     """Its size too: a factor of sigma would be seen."""
     centre, best = torch.zeros(10), torch.linspace(-1, 1, 10).double()
     generation = generation_of(lambda x: -((x - best) ** 2).sum(1) / 2, centre, 10_000, sigma)
-    found = estimate([generation], centre, sigma=sigma, shaping="none", block_pairs=1000)
+    found = estimate([generation], centre, shaping="none", block_pairs=1000)
     true = best  # of -|x - best|^2 / 2 at 0
     assert found.members == 20_000
     ratio = (found.gradient @ true / (true @ true)).item()
@@ -224,45 +225,64 @@ def test_gradient_of_a_quadratic(sigma):
     assert (found.gradient - true).norm() / true.norm() < 0.06
 
 
-def obvious_gradient(generations, centre, version, sigma, args):
+def obvious_gradient(generations, centre, args):
     """The definition, one member after the other."""
-    returns, members = [], []
+    newest, returns, members = generations[-1], [], []
     for g in generations:
-        if version - g.version >= args.history:
+        if newest.number - g.number >= args.history:
             continue
         noise = es.perturbations(args.seed, g.number, range(len(g.results)), len(centre)).double()
+        around = newest.centre.double() if g is newest else centre.double()
         for pair, row in enumerate(g.results):
             for sign, value in zip((1, -1), row[RETURN], strict=True):
                 if np.isfinite(row[RETURN]).all():
                     p = g.centre.double() + sign * g.sigma * noise[pair]
                     density = lambda c, s: torch.distributions.Normal(c, s).log_prob(p).sum()  # noqa: E731, B023
-                    log_ratio = density(centre.double(), sigma) - density(g.centre.double(), g.sigma)
-                    members.append((p, min(1.0, log_ratio.exp().item())))
+                    log_ratio = density(around, newest.sigma) - density(g.centre.double(), g.sigma)
+                    members.append((p - around, min(1.0, log_ratio.exp().item())))
                     returns.append(value)
     shaped = es.shape_returns(np.array(returns), args.shaping)
-    total = sum(w * u * (p - centre.double()) for u, (p, w) in zip(shaped, members, strict=True))
-    return total / (len(members) * sigma**2), [w for _, w in members]
+    total = sum(w * u * step for u, (step, w) in zip(shaped, members, strict=True))
+    return total / (sum(w for _, w in members) * newest.sigma**2), [w for _, w in members]
 
 
 @pytest.mark.parametrize("shaping", ["centred_ranks", "standardised", "none"])
 @pytest.mark.parametrize(("history", "delay", "outdated"), [(4, 2, 0), (4, 6, 12), (1, 2, 12), (8, 6, 0)])
-def test_members_of_earlier_centres_are_weighed_or_left_out(shaping, history, delay, outdated):
+def test_members_of_earlier_generations_are_weighed_or_left_out(shaping, history, delay, outdated):
     function = lambda x: -(x**2).sum(1)  # noqa: E731
     old = torch.full((5,), 0.5)
     centre = old + 0.02
     generations = [
-        generation_of(function, old, 6, sigma=0.12, number=3, version=3),
-        generation_of(function, centre, 7, sigma=0.1, number=3 + delay, version=3 + delay),
+        generation_of(function, old, 6, sigma=0.12, number=3),
+        generation_of(function, centre, 7, sigma=0.1, number=3 + delay),
     ]
     args = dict(history=history, shaping=shaping, block_pairs=4)
-    found = estimate(generations, centre, 3 + delay, **args)
-    expected, weights = obvious_gradient(generations, centre, 3 + delay, 0.1, small(**args))
+    found = estimate(generations, centre, **args)
+    expected, weights = obvious_gradient(generations, centre, small(**args))
     torch.testing.assert_close(found.gradient, expected, rtol=1e-6, atol=1e-6)
     assert found.outdated == outdated and found.members == 26 - outdated == len(weights)
     if outdated:
         assert found.importance == 1.0
     else:
         assert max(weights) <= 1 and found.importance == pytest.approx(np.mean(weights[:12]), rel=1e-5) != 1.0
+
+
+def test_members_far_away_do_not_shrink_the_gradient():
+    function = lambda x: x.sum(1)  # noqa: E731
+    centre = torch.zeros(50)
+    newest = generation_of(function, centre, 10, number=1)
+    far = generation_of(function, centre + 5, 10, number=0)
+    alone = estimate([newest], centre, shaping="none", history=2)
+    both = estimate([far, newest], centre, shaping="none", history=2)
+    assert both.importance < 1e-6 and both.members == 40
+    torch.testing.assert_close(both.gradient, alone.gradient, rtol=1e-6, atol=1e-6)
+
+
+def test_members_of_a_centre_that_has_moved_on_count_from_their_own():
+    """What overlap learns from: a gradient that is one update old, and no smaller for it."""
+    centre = torch.zeros(50)
+    newest = generation_of(lambda x: x.sum(1), centre, 10)
+    assert_equal(estimate([newest], centre + 0.1).gradient, estimate([newest], centre).gradient)
 
 
 def test_importance_is_the_ratio_of_densities_and_at_most_one():
@@ -322,15 +342,15 @@ def test_equal_returns_move_nothing():
     learner = es.Learner(small(), torch.nn.Parameter(centre.clone()), None, es.Ranks())
     learner.optimizer = es.make_optimizer(small(weight_decay=0.1), [learner.centre])
     results = generation_of(lambda x: torch.full((len(x),), 3.0), centre, 4).results
-    update = learner.update(0, (0, centre), (0, centre), [results], 1.0, (False, False), 0.0)
+    update = learner.update(0, centre, centre, [results], 1.0, (False, False), 0.0)
     assert_equal(learner.centre.detach(), centre)
     assert update.metrics(centre, learner.optimizer, 1)["es/gradient_norm"] == 0
 
 
 def test_a_gradient_that_is_no_number_ends_the_run():
-    centre = torch.full((3,), torch.inf)
+    generations = [generation_of(lambda x: torch.arange(len(x)), torch.zeros(3), 2, number=n) for n in (0, 1)]
     with pytest.raises(RuntimeError, match="gradient of generation 0 is no number"):
-        estimate([generation_of(lambda x: torch.arange(len(x)), torch.zeros(3), 2)], centre)
+        estimate(generations, torch.full((3,), torch.inf), history=2)
 
 
 # ---- pairs stay whole --------------------------------------------------------------------------------------------
@@ -393,7 +413,7 @@ def test_a_return_that_is_no_number_costs_its_pair_alone():
     generation = generation_of(lambda x: x.sum(1), centre, 3)
     generation.results[2, RETURN] = np.nan
     found = estimate([generation], centre, shaping="none")
-    expected, _ = obvious_gradient([generation], centre, 0, 0.1, small(shaping="none"))
+    expected, _ = obvious_gradient([generation], centre, small(shaping="none"))
     torch.testing.assert_close(found.gradient, expected, rtol=1e-6, atol=1e-6)
     assert found.members == 4
     update = es.Update(generation, found, 0.0, False, False, 1.0, 1.0)
@@ -453,7 +473,8 @@ def test_members_that_have_ended_are_not_computed(monkeypatch):
         ({"block_pairs": 0}, "--block-pairs 0: it has to be at least 1"),
         ({"episodes": 0}, "--episodes 0: it has to be at least 1"),
         ({"history": 0}, "--history 0: it has to be at least 1"),
-        ({"wait_update": False}, "--no-wait-update with --history 1"),
+        ({"sigma": 0.001}, "--sigma 0.001 is less than --sigma-min 0.005"),
+        ({"sigma": float("inf")}, "--sigma inf: it has to be"),
         ({"total_timesteps": 0}, "--total-timesteps 0: it has to be at least 1"),
         ({"env_id": "SC2MoveToBacon-v0"}, "SC2MoveToBeacon-v0"),
     ],
@@ -470,7 +491,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     updates = [line for line in lines if "charts/SPS" in line]
     assert [line["global_step"] for line in updates] == [240, 480, 720] and found["env_steps"] == 720
     assert [line["charts/learning_rate"] for line in updates] == pytest.approx([2e-2, 2e-2 * 2 / 3, 2e-2 / 3])
-    assert sum("eval/episodic_return" in line for line in updates) == 1
+    assert ["es/centre_return" in line for line in updates] == [False, True, False]
     for line in updates:
         assert line["charts/episodic_length"] == 30 and line["es/members"] == 8 and line["es/sigma"] == 0.1
         assert line["es/bytes_sent"] == 0  # there is nobody to send to
@@ -515,7 +536,7 @@ def test_a_resumed_run_ends_like_one_in_one_go(tmp_path, changes):
 
 
 @pytest.mark.parametrize("evaluated", [False, True])
-@pytest.mark.parametrize("changes", [{}, {"wait_update": False, "history": 2}], ids=["plain", "overlap"])
+@pytest.mark.parametrize("changes", [{}, {"wait_update": False}], ids=["plain", "overlap"])
 def test_a_run_that_a_signal_cut_short_goes_on_as_if_it_had_not(tmp_path, monkeypatch, changes, evaluated):
     """Whether it comes while members play or while the centre is evaluated after an update."""
     changes |= {"total_timesteps": 240 * 6, "evaluate_every": 2, "eval_episodes": 2}
@@ -536,6 +557,13 @@ def test_a_run_that_a_signal_cut_short_goes_on_as_if_it_had_not(tmp_path, monkey
     assert 0 < end_state(tmp_path / "parts")["update"] < 5
     assert es.main(small(tmp_path, run_name="parts", resume="auto", **changes))["status"] == "finished"
     assert_equal(end_state(tmp_path / "whole"), end_state(tmp_path / "parts"))
+    seconds = ("charts/SPS", "time/play", "time/learn", "training_seconds", "time")
+    lines = [
+        [{key: value for key, value in line.items() if key not in seconds} for line in metrics(tmp_path / name)]
+        for name in ("whole", "parts")
+    ]
+    if not evaluated:  # else the evaluation that was cut short is missing
+        assert lines[0] == lines[1]
 
 
 def test_a_generation_without_a_whole_pair_ends_the_run(tmp_path, monkeypatch):
@@ -563,12 +591,16 @@ def test_each_block_is_dealt_out_once():
 def test_without_waiting_members_are_one_update_old(tmp_path):
     es.main(small(tmp_path, total_timesteps=240 * 4, wait_update=False, history=2))
     lines = [line for line in metrics(tmp_path / "run") if "charts/SPS" in line]
-    assert len(lines) == 4
-    # the first generation is drawn around the centre that it moves, the later ones around the one before; the first is
-    # still young enough at the second update
-    assert [line["es/members"] for line in lines] == [8, 16, 8, 8]
-    assert lines[0]["es/importance"] == 1
+    assert [line["es/members"] for line in lines] == [8, 16, 16, 16]
+    assert [line["es/outdated_members"] for line in lines] == [0, 0, 8, 8]
     assert all(0 < line["es/importance"] < 1 for line in lines[1:])
+
+
+def test_each_update_compares_the_weights_of_all_ranks(tmp_path, monkeypatch):
+    compared = []
+    monkeypatch.setattr(es, "check_equal_weights", lambda agent, ranks: compared.append(1) or 0)
+    es.main(small(tmp_path))
+    assert len(compared) == 3 + 1  # and once at the end
 
 
 # ---- ranks -------------------------------------------------------------------------------------------------------
@@ -579,11 +611,10 @@ def torchrun(tmp_path, ranks, **changes):
 
 
 HERE = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(FILE.parent.parent)])}
-distributed = [MARKS[0], MARKS[1]]
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("changes", [{}, {"wait_update": False, "history": 2}], ids=["plain", "overlap"])
+@pytest.mark.parametrize("changes", [{}, {"wait_update": False}], ids=["plain", "overlap"])
 def test_any_number_of_ranks_takes_the_same_steps(tmp_path, ranks, changes):
     es.main(small(tmp_path, run_name="alone", **changes))
     with torchrun(tmp_path, ranks, run_name="ranks", **changes) as job:
@@ -648,7 +679,11 @@ def test_a_signal_saves_and_ends(tmp_path):
     assert found["status"] == "interrupted" and "--resume" in output, output
     updates = end_state(tmp_path / "stopped")["update"]
     assert updates == len(metrics(tmp_path / "stopped"))
-    es.main(small(tmp_path, total_timesteps=240 * updates, run_name="whole", anneal_lr=False))
+    es.main(small(tmp_path, total_timesteps=10**6, run_name="again", max_training_minutes=1e-9))
+    first = metrics(tmp_path / "again")[0], metrics(tmp_path / "stopped")[0]
+    assert first[0]["charts/episodic_return"] == first[1]["charts/episodic_return"]
+    es.main(small(tmp_path, total_timesteps=240 * (updates + 2), run_name="stopped", resume="auto"))
+    assert end_state(tmp_path / "stopped")["update"] == updates + 2
 
 
 def test_ranks_that_see_other_flags_are_refused(tmp_path):
