@@ -26,6 +26,7 @@ MEASURED = [
         "docs/algorithms/a2c.md",
         "docs/algorithms/ppo.md",
         "docs/algorithms/es.md",
+        "docs/algorithms/ppo_lstm.md",
     )
 ]
 

@@ -169,7 +169,7 @@ def test_every_metric_is_documented():
     for path in ALGORITHMS:
         source = path.read_text(encoding="utf-8")
         page = read(re.search(r"docs/algorithms/\w+\.md", source)[0])
-        for metric in set(re.findall(r"[\"']((?:charts|losses|eval|stats)/\w+)[\"']", source)):
+        for metric in set(re.findall(r"[\"']((?:charts|losses|eval|es|time)/\w+)[\"']", source)):
             assert f"`{metric}`" in page, f"{path.name} logs {metric}, which its page does not explain"
 
 
