@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -243,10 +244,16 @@ def main(args: Args) -> int:
     report.versions |= describe_versions(("torch",))
     measure_forward(args, report)
     if args.ranks:
-        measure_training(args, report, cores)
+        try:
+            measure_training(args, report, cores)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            return 1
     report.finish(args.output)
     return 0 if all(target.reached for target in report.targets) else 1
 
 
 if __name__ == "__main__":
+    # as an exception, so that the processes of a run are ended too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main(tyro.cli(Args, description=__doc__)))
