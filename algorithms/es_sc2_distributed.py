@@ -17,6 +17,7 @@ the same steps, and a run may continue on another number.
 Docs: docs/algorithms/es.md
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import io
@@ -757,7 +758,8 @@ class Blocks:
     def give_up(self, generation: int) -> None:
         """Nobody shall begin another block of a generation that is lost."""
         if self.ranks.size > 1:
-            self.ranks.meeting.store.add(f"blocks of generation {generation}", len(self.blocks))
+            with contextlib.suppress(RuntimeError):  # the collective that follows says who is lost
+                self.ranks.meeting.store.add(f"blocks of generation {generation}", len(self.blocks))
 
 
 # --- learn -----------------------------------------------------------------------------------------------------------
