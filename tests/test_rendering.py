@@ -242,7 +242,7 @@ def reference_minimap(world, size, screen_size=(64, 64), player=1, area=WHOLE_MA
         return within_x & (rows >= first_row) & (rows < first_row + count_y)
 
     view_x = max(1, math.trunc(24 * width / wide))
-    view_y = max(1, math.trunc(24 * screen_size[1] / screen_size[0] * height / high))
+    view_y = max(1, math.trunc(24 * screen_size[1] * height / (screen_size[0] * high)))
     column = math.trunc((world["camera_x"][player - 1] - left) * width / wide - view_x / 2)
     row = math.trunc((top - world["camera_y"][player - 1]) * height / high - view_y / 2)
     layers["camera"][block(column, row, view_x, view_y)] = 1
@@ -370,6 +370,14 @@ def test_screen_equals_the_slow_version(world, size, player):
 @settings(max_examples=40, deadline=None)
 def test_shares_equal_an_independent_integral(world, size, player):
     assert_shares(screen(world, size, player)["unit_density_aa"], reference_shares(world, size, player))
+
+
+def test_a_view_of_exactly_six_pixels_is_six_pixels_high():
+    """24 x 16 / 17 world units of 17 pixels for 64: in another order of the sums they are 5.999."""
+    (world,) = make_worlds()
+    camera = minimap(world, (16, 17), (17, 16), 1)["camera"]
+    assert camera.any(1).sum() == 6
+    assert_equal_layers(minimap(world, (16, 17), (17, 16), 1), reference_minimap(world, (16, 17), (17, 16), 1))
 
 
 @given(any_world(), SIZES, SIZES, st.sampled_from([1, 2]))

@@ -269,10 +269,11 @@ def wipe(words, start, end, scratch):
 
 
 @jit
-def draw_camera(world, player, area, width, height, aspect, out, first):
-    """Draw the camera's view, which is `aspect` times as high as it is wide, into a layer of zeros."""
+def draw_camera(world, player, area, width, height, screen_width, screen_height, out, first):
+    """Draw the camera's view into a layer of zeros."""
     columns = max(1, int(CAMERA_WIDTH * width / area.width))
-    rows = max(1, int(CAMERA_WIDTH * aspect * height / area.height))
+    # products first: a quotient on the way would make 5.999 of 6 pixels
+    rows = max(1, int(CAMERA_WIDTH * screen_height * height / (screen_width * area.height)))
     camera_x, camera_y = world.camera_x[player - 1], world.camera_y[player - 1]
     middle_x, middle_y = minimap_position(area, width, height, camera_x, camera_y)
     column, row = int(middle_x - columns / 2), int(middle_y - rows / 2)
@@ -386,7 +387,7 @@ def draw_minimap(world, player, game, count, shown, sizes, area, layers, tables,
         else:
             draw_ground(world, player, content, pixels, scratch, out, first)
             if content == CAMERA:
-                draw_camera(world, player, area, width, height, sizes[1] / sizes[0], out, first)
+                draw_camera(world, player, area, width, height, sizes[0], sizes[1], out, first)
     wipe(words, start, end, scratch)
 
 
