@@ -1394,7 +1394,7 @@ def test_members_a_second_and_bytes_of_one_and_two_ranks(es_throughput, tmp_path
     assert es_throughput.main(args) in (0, 1)
     content = json.loads((tmp_path / "es_throughput.json").read_text())
     assert all(speed > 0 for speeds in content["members_per_second"].values() for speed in speeds)
-    assert content["bytes_sent"]["1"] == [0] and content["bytes_sent"]["2"][0] > 48 * 64
+    assert content["bytes_sent"]["1"] == [0] and content["bytes_sent"]["2"][0] >= 0.75 * 48 * 64
     assert content["bytes_sent"]["2"][0] < 4 * 128 * content["weights"]
 
 
