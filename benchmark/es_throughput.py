@@ -12,7 +12,6 @@ those of the weights of all its members, which is what would travel if members w
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -30,8 +29,9 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from common import REPOSITORY, Benchmark, Table, Target, available_cores, describe_versions, read_json, say
-from scaling import finish, order_of, start
+from common import REPOSITORY, Benchmark, Table, Target, available_cores, describe_versions, say
+from scaling import order_of, run_once
+from scaling_simulated import load
 
 from sc2_envs.engine import ENGINE_VERSION, compile_engine
 
@@ -70,14 +70,6 @@ class Args:
     """folder for es_throughput.md and es_throughput.json"""
 
 
-def load() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("es_sc2_distributed", FILE)
-    assert specification and specification.loader
-    module = sys.modules["es_sc2_distributed"] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 # ---- forward passes ----------------------------------------------------------------------------------------------
 
 
@@ -112,7 +104,7 @@ def forward_seconds(es: ModuleType, args: Args, network: str, size: int, members
 
 
 def measure_forward(args: Args, report: Benchmark) -> None:
-    es = load()
+    es = load(FILE)
     default = ("units", es.NETWORKS["units"][1], 2 * es.Args.block_pairs)
     wanted = [("units", size, members) for size in args.hidden_sizes for members in args.members]
     wanted += [("pixels", size, m) for size in args.screen_sizes for m in args.members if m <= args.most_pixel_members]
@@ -154,16 +146,8 @@ def train(args: Args, ranks: int, cores: list[int], runs_dir: Path, name: str) -
         "run-name": name,
     }
     words = [str(word) for key, value in flags.items() for word in (f"--{key}", value)]
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)  # inherited by the launcher and its ranks from their first instruction on
-    try:
-        process = start([*launcher, str(FILE), *words, "--no-capture-video"])
-    finally:
-        os.sched_setaffinity(0, before)
-    output = finish(process, f"{ranks} ranks", args, process.terminate)  # type: ignore[arg-type]
-    result = read_json(runs_dir / name / "result.json") or {}
-    if result.get("status") != "finished":
-        raise RuntimeError(f"{ranks} ranks failed: there is no finished result.json:\n{output[-3000:]}")
+    asked = [*launcher, str(FILE), *words, "--no-capture-video"]
+    run_once(asked, f"{ranks} ranks", cores, runs_dir / name, args.timeout_seconds)
     lines = (json.loads(line) for line in (runs_dir / name / "metrics.jsonl").read_text().splitlines())
     return [line for line in lines if "charts/SPS" in line]
 
@@ -182,7 +166,7 @@ def measure_training(args: Args, report: Benchmark, cores: list[int]) -> None:
             say(f"{i} of {2 * args.repeats}: {ranks} ranks, {speeds[ranks][-1]:,.0f} members a second")
     finally:
         shutil.rmtree(runs_dir, ignore_errors=True)
-    es = load()
+    es = load(FILE)
     settings = es.Args(env_id=args.env_id)
     envs = es.make_envs(settings, 1)
     weights = sum(p.numel() for p in es.make_agent(settings, envs).parameters())

@@ -94,14 +94,14 @@ def command(args: Args, ranks: int, runs_dir: Path, name: str) -> list[str]:
     return [*launcher, str(args.algorithm.resolve()), *words, "--no-capture-video", *shlex.split(args.algorithm_flags)]
 
 
-def finish(process: subprocess.Popen[str], what: str, args: Args, stop: Callable[[], None]) -> str:
+def finish(process: subprocess.Popen[str], what: str, timeout_seconds: float, stop: Callable[[], None]) -> str:
     """Wait for a process. Returns what it printed.
 
     Raises:
         RuntimeError: when it fails or takes too long, with the end of what it printed.
     """
     try:
-        output, _ = process.communicate(timeout=args.timeout_seconds)
+        output, _ = process.communicate(timeout=timeout_seconds)
     except BaseException as error:
         stop()
         try:
@@ -111,7 +111,7 @@ def finish(process: subprocess.Popen[str], what: str, args: Args, stop: Callable
             output, _ = process.communicate(timeout=STOP_SECONDS)
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
-        raise RuntimeError(f"{what} took more than {args.timeout_seconds:.0f} s:\n{output[-3000:]}") from None
+        raise RuntimeError(f"{what} took more than {timeout_seconds:.0f} s:\n{output[-3000:]}") from None
     if process.returncode:
         raise RuntimeError(f"{what} failed with exit code {process.returncode}:\n{output[-3000:]}")
     return output
@@ -131,8 +131,8 @@ def start(command: list[str], new_session: bool = False) -> subprocess.Popen[str
     )
 
 
-def run_once(args: Args, ranks: int, cores: list[int], runs_dir: Path, name: str) -> dict[str, Any]:
-    """One training run on the given cores: its result.json.
+def run_once(command: list[str], what: str, cores: list[int], folder: Path, timeout_seconds: float) -> dict[str, Any]:
+    """One training run on the given cores, which leaves a run folder: its result.json.
 
     Raises:
         RuntimeError: when it fails or takes too long, with the end of what it printed.
@@ -140,14 +140,14 @@ def run_once(args: Args, ranks: int, cores: list[int], runs_dir: Path, name: str
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)  # inherited by the launcher and its ranks from their first instruction on
     try:
-        process = start(command(args, ranks, runs_dir, name))
+        process = start(command)
     finally:
         os.sched_setaffinity(0, before)
     # SIGTERM: torchrun hands it on to its ranks, which SIGKILL would leave behind
-    output = finish(process, f"{ranks} ranks", args, process.terminate)
-    result: dict[str, Any] = read_json(runs_dir / name / "result.json") or {}
+    output = finish(process, what, timeout_seconds, process.terminate)
+    result: dict[str, Any] = read_json(folder / "result.json") or {}
     if result.get("status") != "finished":
-        raise RuntimeError(f"{ranks} ranks failed: there is no finished result.json:\n{output[-3000:]}")
+        raise RuntimeError(f"{what} failed: there is no finished result.json:\n{output[-3000:]}")
     return result
 
 
@@ -187,7 +187,8 @@ def train(args: Args, cores: list[int]) -> Training:
     try:
         for i, number in enumerate(order_of(args.ranks, args.repeats), 1):
             name = f"{i}-ranks-{number}"
-            result = run_once(args, number, cores[:number], runs_dir, name)
+            asked = command(args, number, runs_dir, name)
+            result = run_once(asked, f"{number} ranks", cores[:number], runs_dir / name, args.timeout_seconds)
             speed = result["env_steps"] / result["training_seconds"]
             training.speeds[number].append(speed)
             if number == 1 and args.simulated_ranks:
@@ -302,7 +303,7 @@ def simulate(args: Args, mean: float, spread: float) -> dict[str, Any]:
         algorithm_flags = f"--algorithm-flags=--env-id {args.env_id} {args.algorithm_flags}"
         # in a session of its own, so that its ranks end with it
         process = start([sys.executable, str(SIMULATION), *words, *ranks, algorithm_flags], new_session=True)
-        finish(process, "the simulation", args, lambda: os.killpg(process.pid, signal.SIGKILL))
+        finish(process, "the simulation", args.timeout_seconds, lambda: os.killpg(process.pid, signal.SIGKILL))
         results: dict[str, Any] = json.loads(output.read_text())
     return results
 

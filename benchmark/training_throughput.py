@@ -299,7 +299,8 @@ class Trainer:
         rest = {name: value for name, value in flags.items() if name not in own}
         how.algorithm_flags = shlex.join([*command_line(rest), *extra])
         with tempfile.TemporaryDirectory(prefix="sc2_envs-training-") as folder:
-            scaling.run_once(how, ranks, self.cores[:2], Path(folder), "run")
+            asked = scaling.command(how, ranks, Path(folder), "run")
+            scaling.run_once(asked, f"{ranks} ranks", self.cores[:2], Path(folder) / "run", how.timeout_seconds)
             return read_updates(Path(folder) / "run")
 
 

@@ -1,6 +1,7 @@
 """Settings that all tests share."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,3 +20,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.skip(reason="takes long: run it with `make soak`"))
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No launcher, whatever the tests themselves run under; the threads of PyTorch as before."""
+    import torch
+
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "AWS_BATCH_", "RANK", "WORLD_SIZE", "LOCAL_RANK")):
+            monkeypatch.delenv(name)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)

@@ -17,9 +17,12 @@ import torch
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALGORITHMS = REPOSITORY / "algorithms"
 FILE = ALGORITHMS / "a2c_sc2_multigpu.py"
-OVER_RANKS = [path for path in sorted(ALGORITHMS.glob("*.py")) if "class Ranks" in path.read_text(encoding="utf-8")]
-# those that play so many games for so many steps; evolution strategies have tests of their own
-FILES = [path for path in OVER_RANKS if "num_envs: int = " in path.read_text(encoding="utf-8")]
+# those over ranks that play so many games for so many steps; evolution strategies have tests of their own
+FILES = [
+    path
+    for path in sorted(ALGORITHMS.glob("*.py"))
+    if all(text in path.read_text(encoding="utf-8") for text in ("class Ranks", "num_envs: int = "))
+]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 TIME_OUT = 200.0  # seconds for a job that takes ten alone on the machine
 

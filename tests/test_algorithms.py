@@ -44,15 +44,7 @@ every_file_without_memory = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_process(monkeypatch):
-    """No launcher, whatever the tests themselves run under; the threads of PyTorch as before."""
-    for name in list(os.environ):
-        if name.startswith(("SLURM_", "AWS_BATCH_", "RANK", "WORLD_SIZE", "LOCAL_RANK")):
-            monkeypatch.delenv(name)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_process")
 
 
 def small(module, tmp_path, **changes):

@@ -1368,7 +1368,7 @@ def es_throughput():
 
 
 def test_a_populations_forward_pass_is_measured_in_one_call_and_in_a_loop(es_throughput, tmp_path):
-    block = 2 * es_throughput.load().Args.block_pairs
+    block = 2 * es_throughput.load(es_throughput.FILE).Args.block_pairs
     sizes = {"members": (2,), "hidden_sizes": (8,), "screen_sizes": (16,), "most_pixel_members": 2}
     args = es_throughput.Args(**sizes, seconds=0.01, ranks=False, output=tmp_path)
     assert es_throughput.main(args) in (0, 1)

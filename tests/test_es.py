@@ -17,18 +17,7 @@ from torch.nn.utils import vector_to_parameters
 FILE = ALGORITHMS / "es_sc2_distributed.py"
 es = load_file(FILE, "es_sc2_distributed")
 RETURN, LENGTH, PLAYED = es.RETURN, es.LENGTH, es.PLAYED
-pytestmark = MARKS
-
-
-@pytest.fixture(autouse=True)
-def one_process(monkeypatch):
-    """No launcher, whatever the tests themselves run under; the threads of PyTorch as before."""
-    for name in list(os.environ):
-        if name.startswith(("SLURM_", "AWS_BATCH_", "RANK", "WORLD_SIZE", "LOCAL_RANK")):
-            monkeypatch.delenv(name)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = [*MARKS, pytest.mark.usefixtures("one_process")]
 
 
 def small(tmp_path="unused", **changes):
